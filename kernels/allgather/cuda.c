@@ -191,7 +191,7 @@ const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allga
     {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode, NULL, 0, 0},
     {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode, NULL, 0, 0},
     {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode, NULL, 0, 0},
-    {&tagc_allgather_exact, tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer, 205, 105},
+    {&tagc_allgather_exact, tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer, 310, 180},
   };
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     if (codecs[i].codec == codec)

@@ -37,12 +37,10 @@ struct tagc_exact_work {
   uint32_t unused;
 };
 
-/* The tables of a reference of exact, which begins with refer; behind them, for each shard, its digest without its n:
- * uint64. */
+/* Beside a reference of exact, which begins with refer; behind it, for each shard, its digest without its n: uint64. */
 struct tagc_exact_kept {
   uint64_t digest; /* of all shards */
   uint64_t unused;
-  struct tagc_exact_tables tables;
 };
 
 /* Blocks whose streams a group of a decoder places. A group of an encoder has one for each warp. */
@@ -66,12 +64,6 @@ struct tagc_allgather_call {
   struct tagc_exact_work *work;
   struct tagc_exact_kept *kept;
   unsigned long long *tiles; /* a word each, see exact.cuh */
-};
-
-/* The parameter of the first kernel of exact's refer: the lengths of codes, a digit of a word for each quad. */
-struct tagc_exact_opening {
-  struct tagc_allgather_call call;
-  uint32_t lengths[TAGC_EXACT_LEVELS][TAGC_EXACT_QUADS / 8];
 };
 
 /* -- the host's side ----------------------------------------------------------------------------------------------- */

@@ -6,11 +6,12 @@
  * Payload    struct tagc_exact_header, then
  *              edges    uint8 x blocks of 512 elements
  *              lengths  uint16 x blocks: the bytes of the stream, and its level above them
- *              streams  of the blocks, right behind one another; eight bytes, which a decoder may read
+ *              streams  of the blocks, right behind one another; sixteen bytes, which a decoder may read
  *            exact.h explains a stream. Bytes behind that are undefined.
- * Example    bf16, n = 3, reference (1, 1, -1), shard (1, 1.0078125, -1): the differences are 0, 1 and 0, the second is
- *            symbol 2 at position 1, so the list is 0001 0x401 in 15 bits.
- *              (64 bytes of header)  00 (15 zeros)  02 10 (14 zeros)  11 40
+ * Example    bf16, n = 3, reference (1, 1, -1), shard (1, 1.0078125, -1): the differences are 0, 1 and 0, so z = 2 of
+ *            the second, and L = 2. With the edge 0 v = 2. The map in level 4 has 8 bits, and fours: 1, 1, 1 and 2. The
+ *            planes are 1 and 0, and the lower bit is 0: 23 bits.
+ *              (64 bytes of header)  00 (15 zeros)  03 40 (14 zeros)  01 11 12
  * Sizes      All ranks need one size before the call. The headers say how many bytes each shard needs, so that after a
  *            call all ranks know the same sizes, and add a margin. It grows with every refusal and falls again. If no
  *            shard has changed, the next call has headers alone.
@@ -91,8 +92,8 @@ static uint64_t encode_blocks(const struct tagc_allgather_job *job, uint8_t *pay
     if (block % AT_ONCE == 0)
       *content += digest_from(job->send, block, n, dtype);
     const size_t bytes =
-      exact_kernels()->encode(tagc_exact_get_tables(), (const uint8_t *)job->send + offset_of(block, dtype),
-                              old + offset_of(block, dtype), count_at(block, n), dtype, stream, &head);
+      exact_kernels()->encode((const uint8_t *)job->send + offset_of(block, dtype), old + offset_of(block, dtype),
+                              count_at(block, n), dtype, stream, &head);
     if (heads && used + bytes + TAGC_EXACT_SPARE <= room) {
       const uint16_t length = (uint16_t)(head >> 12 | (head >> 8 & 15) << 12);
       payload[at.edges + block] = (uint8_t)head;
@@ -191,7 +192,7 @@ static uint64_t decode_exact_blocks(const struct tagc_allgather_job *job, int ra
     const uint64_t said = length & 0xfff, left = room - TAGC_EXACT_SPARE - from, bytes = said < left ? said : left;
     const uint32_t head = payload[at.edges + block] | (uint32_t)(length >> 12) << 8;
     uint8_t *to = old + offset_of(block, dtype);
-    exact_kernels()->decode(tagc_exact_get_pairs(), payload + from, bytes, head, to, count_at(block, n), dtype, to);
+    exact_kernels()->decode(payload + from, bytes, head, to, count_at(block, n), dtype, to);
     from += bytes;
   }
   return from;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Blocks of the codec exact in the registers of a warp, the places of their streams, and their encoder: see exact.cu.
  *
- * Places   A lane holds four rows of four elements of a block of 512: a row is a quad. Rows 0 and 1 are those of the
- *          first block of 256 in lanes.cuh, the others those of the second.
+ * Places   A lane holds four rows of four elements of a block of 512: a row is four bits of a map. Rows 0 and 1 are
+ *          those of the first block of 256 in lanes.cuh, the others those of the second. So a ballot about row r of all
+ *          lanes is word r of the map of fours.
  * Streams  A group takes the next tile of blocks by a ticket, and writes down the bytes of its streams. It then adds up
  *          those before it, of tiles that earlier tickets have taken: their groups run, so none waits for ever (Merrill
  *          and Garland 2016, Single-pass Parallel Prefix Scan with Decoupled Look-back). No sum depends on an order.
@@ -26,6 +27,7 @@ enum {
   ROWS = ITS / ROW,    /* of a lane */
   ROW_APART = ALL / 4, /* elements between a lane's rows */
   WORDS = ALL + 4,     /* room of a warp: a stream that is not stored, or a block's elements */
+  UPPER = ALL / 4 / 32 /* words of a bit for each row */
 };
 
 DEVICE uint32_t exact_place(uint32_t lane, uint32_t i) { return i / ROW * ROW_APART + ROW * lane + i % ROW; }
@@ -143,18 +145,6 @@ DEVICE void put_bits(uint32_t *words, uint32_t at, uint32_t bits) {
     atomicOr(&words[at / 32 + 1], (uint32_t)(wide >> 32));
 }
 
-/* The same for 64 bits. */
-DEVICE void put_long(uint32_t *words, uint32_t at, uint64_t bits) {
-  const uint32_t middle = __funnelshift_l((uint32_t)bits, (uint32_t)(bits >> 32), at % 32),
-                 high = __funnelshift_l((uint32_t)(bits >> 32), 0, at % 32);
-  if ((uint32_t)bits << at % 32 != 0)
-    atomicOr(&words[at / 32], (uint32_t)bits << at % 32);
-  if (middle != 0)
-    atomicOr(&words[at / 32 + 1], middle);
-  if (high != 0)
-    atomicOr(&words[at / 32 + 2], high);
-}
-
 /* Where a lane's rows begin, if all rows lie behind one another; below 2^16 each two. */
 struct spans {
   uint32_t at[ROWS], all;
@@ -174,142 +164,278 @@ DEVICE struct spans spans_of(const uint32_t size[ROWS], uint32_t lane) {
   return spans;
 }
 
+/* A lane's rows of a map are 16 bits, four each. */
+DEVICE uint32_t row_of(uint32_t rows, uint32_t i) { return rows >> ROW * i & 15; }
+
+/* Bits of four, all at once, that have to move by one to be one behind the other: the odd ones of pairs; the upper
+ * pairs, once; and once more. */
+struct moves {
+  uint32_t pair, upper, again;
+};
+
+DEVICE struct moves moves_of(uint32_t marks) {
+  const uint32_t low = marks & 0x1111, high = marks >> 1 & 0x1111;
+  return {~marks & 0x5555, ~(low & high) & 0x1111, ~(low | high) & 0x1111};
+}
+
+/* Of each four bits those with marks, one behind the other; and back. */
+DEVICE uint32_t squeeze_fours(uint32_t bits, uint32_t marks) {
+  const struct moves moves = moves_of(marks);
+  uint32_t x = bits & marks, moved = x & moves.pair << 1;
+  x = (x ^ moved) | moved >> 1;
+  moved = x & moves.upper * 12;
+  x = (x ^ moved) | moved >> 1;
+  moved = x & moves.again * 6;
+  return (x ^ moved) | moved >> 1;
+}
+
+DEVICE uint32_t unsqueeze_fours(uint32_t bits, uint32_t marks) {
+  const struct moves moves = moves_of(marks);
+  uint32_t x = (bits & ~(moves.again * 7)) | (bits & moves.again * 3) << 1;
+  x = (x & ~(moves.upper * 14)) | (x & moves.upper * 6) << 1;
+  x = (x & ~(moves.pair * 3)) | (x & moves.pair) << 1;
+  return x & marks;
+}
+
+/* The number of bits in each of four fours, a byte each. */
+DEVICE uint32_t count_fours(uint32_t rows) {
+  rows -= rows >> 1 & 0x5555;
+  rows = (rows & 0x3333) + (rows >> 2 & 0x3333);
+  rows = (rows | rows << 8) & 0x00ff00ff;
+  return (rows | rows << 4) & 0x0f0f0f0f;
+}
+
+/* Where a lane's bits of each row begin, if those of all rows lie behind one another. */
+DEVICE struct spans map_spans(uint32_t rows, uint32_t lane) {
+  uint32_t all;
+  const uint32_t before = warp_before(count_fours(rows), lane, &all); /* at most 128 a row */
+  struct spans spans = {};
+  UNROLL_FOR (uint32_t i = 0; i < ROWS; i++) {
+    spans.at[i] = spans.all + (before >> 8 * i & 0xff);
+    spans.all += all >> 8 * i & 0xff;
+  }
+  return spans;
+}
+
+/* Eight bits from every fourth one; and back. */
+DEVICE uint32_t squeeze_every_fourth(uint32_t x) {
+  x = (x | x >> 3) & 0x03030303u;
+  x = (x | x >> 6) & 0x000f000fu;
+  return (x | x >> 12) & 0xff;
+}
+
+DEVICE uint32_t unsqueeze_every_fourth(uint32_t x) {
+  x = (x | x << 12) & 0x000f000fu;
+  x = (x | x << 6) & 0x03030303u;
+  return (x | x << 3) & 0x11111111u;
+}
+
+/* Are fours not all 0? */
+DEVICE uint32_t mark_fours(uint32_t x) {
+  x |= x >> 1;
+  return squeeze_every_fourth((x | x >> 2) & 0x11111111u);
+}
+
+DEVICE uint32_t lanes_below(uint32_t lane) { return (1u << lane) - 1; }
+
+/* A row's numbers below 256, a byte each. */
+DEVICE uint32_t byte_of(const uint32_t rows[ROWS], uint32_t i) { return rows[i / ROW] >> 8 * (i % ROW) & 0xff; }
+
+/* Four bytes below 128 are compared at once, by their highest bits. */
+constexpr uint32_t EACH_BYTE = 0x01010101, SIGNS = 0x80808080;
+
+/* A bit for each byte: is it larger than the limit? The product brings the four bits together. */
+DEVICE uint32_t above(const uint32_t bytes[ROWS], uint32_t limit) {
+  uint32_t rows = 0;
+  UNROLL_FOR (uint32_t i = 0; i < ROWS; i++)
+    rows |= ((((bytes[i] + (127 - limit) * EACH_BYTE) & SIGNS) >> 7) * 0x10204080u >> 28) << ROW * i;
+  return rows;
+}
+
+/* Of four elements' q lower bits, those that lie in that byte. */
+DEVICE uint32_t bits_in_byte(uint32_t q, uint32_t byte) {
+  const uint32_t more = (q | SIGNS) - 8 * byte * EACH_BYTE, left = more & ((more & SIGNS) >> 7) * 0x7f,
+                 full = (((left + 120 * EACH_BYTE) & SIGNS) >> 7) * 0xff;
+  return (left & ~full) | (8 * EACH_BYTE & full);
+}
+
+/* The same of all rows. False, in all lanes: there are none. */
+DEVICE bool lower_bits(const uint32_t q[ROWS], uint32_t byte, uint32_t its[ROWS]) {
+  uint32_t any = 0;
+  UNROLL_FOR (uint32_t i = 0; i < ROWS; i++)
+    any |= its[i] = bits_in_byte(q[i], byte);
+  return __any_sync(ALL_LANES, any != 0);
+}
+
+/* Where the rows' lower bits of a byte begin; at most 32 a row. */
+DEVICE struct spans lower_spans(const uint32_t its[ROWS], uint32_t lane) {
+  uint32_t size[ROWS];
+  UNROLL_FOR (uint32_t i = 0; i < ROWS; i++)
+    size[i] = its[i] * EACH_BYTE >> 24;
+  return spans_of(size, lane);
+}
+
 /* -- encode -------------------------------------------------------------------------------------------------------- */
+
+/* The map of a block: the lane's rows; a bit for each row; and a bit for each four of these, twice. */
+struct map {
+  uint32_t rows, upper[UPPER], second, third;
+};
+
+/* A word of `upper`, without an address: so the map stays in registers. */
+DEVICE uint32_t upper_word(const struct map &map, uint32_t at) {
+  uint32_t word = 0;
+  UNROLL_FOR (uint32_t i = 0; i < UPPER; i++)
+    word |= map.upper[i] & (0u - (uint32_t)(at == i));
+  return word;
+}
+
+/* Returns the map's level, and its bits. */
+DEVICE uint32_t make_map(const uint32_t v[ROWS], struct map *map, uint32_t *bits) {
+  uint32_t fours = 0, level;
+  map->rows = above(v, 0);
+  map->second = 0;
+  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
+    map->upper[row] = __ballot_sync(ALL_LANES, row_of(map->rows, row) != 0);
+    map->second |= mark_fours(map->upper[row]) << 8 * row;
+    fours += (uint32_t)__popc(map->upper[row]);
+  }
+  map->third = mark_fours(map->second);
+  const uint32_t second = (uint32_t)__popc(map->second), third = (uint32_t)__popc(map->third);
+  level = tagc_exact_level(fours, second, third);
+  *bits = level == TAGC_EXACT_MAP       ? (uint32_t)ALL
+          : level == TAGC_EXACT_MAP + 1 ? ALL / 4 + 4 * fours
+          : level == TAGC_EXACT_MAP + 2 ? ALL / 16 + 4 * (fours + second)
+                                        : ALL / 64 + 4 * (fours + second + third);
+  return level;
+}
 
 /* A lane's elements of a block under way. */
 struct sending {
-  uint32_t z[ITS], k[ITS];
-  uint32_t edge, level, others;
+  uint32_t z[ITS];
+  uint32_t v[ROWS], q[ROWS];
+  struct map map;
+  uint32_t edge, level, map_bits, bits; /* bits of the stream */
+  bool changed;
 };
 
-/* The least edge with at most TAGC_EXACT_TAILS elements above it: the next one that an element wants. Goes from the
- * largest down: mostly two or three ways. */
-DEVICE uint32_t find_edge(const uint32_t want[ITS]) {
-  uint32_t edge = 1 << 10, reach = 0;
-  while (reach <= TAGC_EXACT_TAILS && edge > 0) {
-    uint32_t next = 0, more = 0;
-    UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-      next = want[i] < edge && want[i] > next ? want[i] : next;
-    edge = warp_most(next);
-    UNROLL_FOR (uint32_t i = 0; i < ITS; i++)
-      more += want[i] == edge;
-    reach += warp_add(more);
+/* Sets all behind z. */
+DEVICE void cut_at(struct sending *to, uint32_t edge, const uint32_t reference[ITS], uint32_t dtype) {
+  uint32_t bits = 0;
+  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
+    to->v[row] = to->q[row] = 0;
+    UNROLL_FOR (uint32_t i = ROW * row; i < ROW * row + ROW; i++) {
+      const uint32_t length = tagc_exact_length(to->z[i]),
+                     k = tagc_exact_shift(edge, tagc_exact_exponent(reference[i], dtype), dtype),
+                     v = length > k ? length - k : 0, q = v ? length - 1 : k;
+      to->v[row] |= v << 8 * (i % ROW);
+      to->q[row] |= q << 8 * (i % ROW);
+      bits += v + q;
+    }
   }
-  return edge < 255 ? edge : 255;
+  to->edge = edge;
+  to->level = make_map(to->v, &to->map, &to->map_bits);
+  to->bits = to->map_bits + warp_add(bits);
 }
 
 DEVICE struct sending cut_block(const uint32_t value[ITS], const uint32_t reference[ITS], uint32_t dtype) {
-  struct sending to;
-  uint32_t want[ITS], others = 0;
+  struct sending to = {};
+  uint32_t wishes = 0, bits = 0, any = 0; /* the sum of the wishes is below 2^18; above it their number */
   UNROLL_FOR (uint32_t i = 0; i < ITS; i++) {
     to.z[i] = tagc_exact_difference(value[i], reference[i], dtype);
-    want[i] = to.z[i] > 2 ? (uint32_t)(tagc_exact_exponent(reference[i], dtype) + tagc_exact_shift(to.z[i])) : 0;
+    any |= to.z[i];
+    const uint32_t length = tagc_exact_length(to.z[i]);
+    const uint32_t wish = tagc_exact_wish(length, tagc_exact_exponent(reference[i], dtype));
+    wishes += wish ? wish + (1u << 18) : 0;
+    to.v[i / ROW] |= length << 8 * (i % ROW);
+    bits += length ? 2 * length - 1 : 0;
   }
-  to.edge = find_edge(want);
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++) {
-    to.k[i] = tagc_exact_lower_bits(to.edge, tagc_exact_exponent(reference[i], dtype), dtype);
-    others += to.z[i] >> to.k[i] != 0;
-  }
-  to.others = warp_add(others);
-  to.level = tagc_exact_level(to.others);
+  wishes = warp_add(wishes);
+  to.changed = __any_sync(ALL_LANES, any != 0);
+  const uint32_t edge = tagc_exact_edge(wishes & ((1u << 18) - 1), wishes >> 18);
+  uint32_t map_bits;
+  make_map(to.v, &to.map, &map_bits);
+  const uint32_t without = map_bits + warp_add(bits);
+  cut_at(&to, edge, reference, dtype);
+  if (edge > 0 && to.bits >= without)
+    cut_at(&to, 0, reference, dtype);
   return to;
 }
 
-DEVICE uint32_t symbol_of(const struct sending &from, uint32_t i) {
-  const uint32_t v = from.z[i] >> from.k[i];
-  return v < 3 ? v : 3;
-}
-
-DEVICE uint32_t tail_of(const struct sending &from, uint32_t i) {
-  const uint32_t v = from.z[i] >> from.k[i];
-  return v > 2 ? v - 2 : 0;
-}
-
-/* A row's code, and from bit 11 on its length. */
-DEVICE uint32_t code_of(const struct tagc_exact_tables &tables, const struct sending &from, uint32_t row) {
-  uint32_t quad = 0;
-  UNROLL_FOR (uint32_t i = 0; i < ROW; i++)
-    quad |= symbol_of(from, ROW * row + i) << 2 * i;
-  return tables.code[from.level][quad];
-}
-
-/* Parts of a stream, in bits. */
-struct measured {
-  struct spans symbols, tails, rests;
-  uint32_t code[ROWS];
-};
-
-DEVICE struct measured measure(const struct tagc_exact_tables &tables, const struct sending &from, uint32_t lane) {
-  struct measured at = {};
-  uint32_t symbols[ROWS] = {}, tails[ROWS] = {}, rests[ROWS] = {};
-  UNROLL_FOR (uint32_t i = 0; i < ITS; i++) {
-    const uint32_t tail = tail_of(from, i);
-    symbols[i / ROW] += from.level == TAGC_EXACT_LIST && symbol_of(from, i) != 0 ? 11 : 0;
-    tails[i / ROW] += tail ? 2 * tagc_exact_top(tail) + 1 : 0;
-    rests[i / ROW] += from.k[i];
+DEVICE void write_map(const struct map &map, uint32_t level, uint32_t *words, uint32_t lane) {
+  uint32_t at = 0;
+  if (level == TAGC_EXACT_MAP) {
+    UNROLL_FOR (uint32_t row = 0; row < ROWS; row++)
+      put_bits(words, ROW_APART * row + ROW * lane, row_of(map.rows, row));
+    return;
   }
-  UNROLL_FOR (uint32_t row = 0; row < ROWS && from.level > TAGC_EXACT_LIST; row++) {
-    at.code[row] = code_of(tables, from, row);
-    symbols[row] = at.code[row] >> TAGC_EXACT_CODE_BITS;
+  if (level == TAGC_EXACT_MAP + 1) {
+    if (lane < UPPER)
+      words[lane] = upper_word(map, lane);
+    at = ALL / 4;
+  } else {
+    if (level == TAGC_EXACT_MAP + 3) {
+      if (lane == 0)
+        put_bits(words, 0, map.third);
+      if (lane < 8 && (map.third >> lane & 1) != 0)
+        put_bits(words, 8 + 4 * (uint32_t)__popc(map.third & lanes_below(lane)), map.second >> 4 * lane & 15);
+      at = ALL / 64 + 4 * (uint32_t)__popc(map.third);
+    } else {
+      if (lane == 0)
+        words[0] = map.second;
+      at = ALL / 16;
+    }
+    if ((map.second >> lane & 1) != 0)
+      put_bits(words, at + 4 * (uint32_t)__popc(map.second & lanes_below(lane)),
+               upper_word(map, lane / 8) >> lane % 8 * 4 & 15);
+    at += 4 * (uint32_t)__popc(map.second);
   }
-  at.symbols = spans_of(symbols, lane);
-  if (from.level)
-    at.tails = spans_of(tails, lane);
-  if (from.edge)
-    at.rests = spans_of(rests, lane);
+  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
+    if (row_of(map.rows, row) != 0)
+      put_bits(words, at + 4 * (uint32_t)__popc(map.upper[row] & lanes_below(lane)), row_of(map.rows, row));
+    at += 4 * (uint32_t)__popc(map.upper[row]);
+  }
+}
+
+/* Returns where the planes end. `rows`: the map's. */
+DEVICE uint32_t write_planes(const uint32_t v[ROWS], uint32_t rows, uint32_t at, uint32_t *words, uint32_t lane) {
+  for (uint32_t limit = 1; __any_sync(ALL_LANES, rows != 0); limit++) {
+    const struct spans spans = map_spans(rows, lane);
+    const uint32_t next = above(v, limit), squeezed = squeeze_fours(next, rows);
+    UNROLL_FOR (uint32_t i = 0; i < ROWS; i++)
+      put_bits(words, at + spans.at[i], row_of(squeezed, i));
+    rows = next;
+    at += spans.all;
+  }
   return at;
 }
 
-DEVICE void write_list(const struct sending &from, const struct measured &at, uint32_t *words, uint32_t lane) {
-  if (lane == 0)
-    put_bits(words, 0, from.others);
-  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    uint32_t next = 4 + at.symbols.at[row];
-    UNROLL_FOR (uint32_t i = ROW * row; i < ROW * row + ROW; i++)
-      if (symbol_of(from, i) != 0) {
-        put_bits(words, next, exact_place(lane, i) | symbol_of(from, i) << 9);
-        next += 11;
+DEVICE void write_lower_bits(const struct sending &from, uint32_t at, uint32_t *words, uint32_t bytes, uint32_t lane) {
+  UNROLL_FOR (uint32_t byte = 0; byte < 4; byte++) {
+    uint32_t its[ROWS];
+    if (byte >= bytes || !lower_bits(from.q, byte, its))
+      break;
+    const struct spans spans = lower_spans(its, lane);
+    UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
+      uint32_t bits = 0, count = 0;
+      UNROLL_FOR (uint32_t i = 0; i < ROW; i++) {
+        const uint32_t each = its[row] >> 8 * i & 0xff;
+        bits |= (from.z[ROW * row + i] >> 8 * byte & ((1u << each) - 1)) << count;
+        count += each;
       }
-  }
-}
-
-DEVICE void write_tails(const struct sending &from, const struct measured &at, uint32_t begin, uint32_t *words) {
-  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    uint32_t next = begin + at.tails.at[row];
-    UNROLL_FOR (uint32_t i = ROW * row; i < ROW * row + ROW; i++) {
-      const uint32_t tail = tail_of(from, i);
-      if (tail) {
-        const uint32_t behind = tagc_exact_top(tail);
-        put_bits(words, next + behind, 1);
-        put_bits(words, next + behind + 1, tail ^ 1u << behind);
-        next += 2 * behind + 1;
-      }
+      put_bits(words, at + spans.at[row], bits);
     }
-  }
-}
-
-DEVICE uint64_t rest_of(const struct sending &from, uint32_t i) { return from.z[i] & ((1u << from.k[i]) - 1); }
-
-/* Four elements have at most 60 bits, those of fp32 124. */
-DEVICE void write_rests(const struct sending &from, const struct measured &at, uint32_t begin, uint32_t *words,
-                        bool wide) {
-  UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
-    const uint32_t next = begin + at.rests.at[row], i = ROW * row, half = from.k[i] + from.k[i + 1];
-    const uint64_t first = rest_of(from, i) | rest_of(from, i + 1) << from.k[i],
-                   second = rest_of(from, i + 2) | rest_of(from, i + 3) << from.k[i + 2];
-    put_long(words, next, wide ? first : first | second << half);
-    if (wide)
-      put_long(words, next + half, second);
+    at += spans.all;
   }
 }
 
 /* Writes a block's stream into the warp's room, and returns its head, in all lanes. `sent`: the elements. The lanes
  * meet before they read the stream. */
-DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struct sending &from, const char *sent,
-                             uint32_t dtype, uint32_t count, uint32_t *words, uint32_t lane) {
-  const struct measured at = measure(tables, from, lane);
-  const uint32_t stored = count * (dtype == TAGC_FLOAT32 ? 4 : 2), symbols = at.symbols.all + (from.level == 1 ? 4 : 0),
-                 bytes = (symbols + at.tails.all + at.rests.all + 7) / 8;
+DEVICE uint32_t encode_block(const struct sending &from, const char *sent, uint32_t dtype, uint32_t count,
+                             uint32_t *words, uint32_t lane) {
+  const uint32_t size = dtype == TAGC_FLOAT32 ? 4 : 2, stored = count * size, bytes = (from.bits + 7) / 8;
+  if (!from.changed)
+    return 0;
   __syncwarp(); /* the room has been the stage of others */
   if (bytes >= stored) {
     if (lane == 0)
@@ -320,14 +446,8 @@ DEVICE uint32_t encode_block(const struct tagc_exact_tables &tables, const struc
   for (uint32_t i = lane; i < bytes / 4 + 1; i += LANES)
     words[i] = 0;
   __syncwarp();
-  if (from.level == TAGC_EXACT_LIST)
-    write_list(from, at, words, lane);
-  UNROLL_FOR (uint32_t row = 0; row < ROWS && from.level > TAGC_EXACT_LIST; row++)
-    put_bits(words, at.symbols.at[row], at.code[row] & ((1u << TAGC_EXACT_CODE_BITS) - 1));
-  if (at.tails.all)
-    write_tails(from, at, symbols, words);
-  if (from.edge)
-    write_rests(from, at, symbols + at.tails.all, words, dtype == TAGC_FLOAT32);
+  write_map(from.map, from.level, words, lane);
+  write_lower_bits(from, write_planes(from.v, from.map.rows, from.map_bits, words, lane), words, size, lane);
   return from.edge | from.level << 8 | bytes << 12;
 }
 
@@ -360,8 +480,8 @@ DEVICE uint32_t send_block(const struct tagc_allgather_call &gather, uint64_t bl
   exact_bits(was, call.dtype, reference);
   *digest += exact_block_digest(value, block, lane);
   const struct sending to = cut_block(value, reference, call.dtype);
-  *changed |= to.others != 0 || to.edge != 0; /* else all differences are 0 */
-  return encode_block(gather.kept->tables, to, from, call.dtype, count, words, lane);
+  *changed |= to.changed;
+  return encode_block(to, from, call.dtype, count, words, lane);
 }
 
 DEVICE void encode(const struct tagc_allgather_call &gather) {

@@ -4,24 +4,27 @@
  * Values       are taken as integers in the order of the floats. z is the difference of two of them, modulo 2^16 or
  *              2^32, with its sign in the lowest bit: 0, -1, +1, -2 are 0, 1, 2, 3. So NaN, Inf, -0 and denormals are
  *              numbers like others.
- * Cut          An update changes a small parameter by more such steps than a large one, as its steps are smaller. So
- *              element i sends the lowest k bits of z as they are, k = max(0, edge - exponent of its reference), and
- *              v = z >> k in a code. The edge is the block's: the least with at most TAGC_EXACT_TAILS elements v > 2.
- *              Beside one width a block this is 4.03, 2.16 and 1.08 bits an element instead of 7.2, 5.3 and 3.7, where
- *              the entropy of the differences is 4.52, 2.63 and 1.23 (tests/bench/RESULTS.md).
- * Symbols      s = min(v, 3), four of them a quad: s0 + 4 s1 + 16 s2 + 64 s3.
+ * Lengths      z has L bits from its highest one on. An update changes a small parameter by more such steps than a
+ *              large one, as its steps are smaller. So k = max(0, edge - exponent of the reference) bits of an element
+ *              are foreseen, at most 15 (fp32: 31), and v = max(0, L - k) says how many more there are. k = 0 if that
+ *              exponent is 0: zeros stay zeros, mostly.
+ * Edge         of a block: over the elements with L > 1 and an exponent above 0 the mean of exponent + L (at most
+ *              255), rounded down; one more if these are 400 or more, one less if they are below 64. It is 0 if there
+ *              are none, or if the stream then has as few bits or fewer.
  * Head         of a block: edge in bits 0 to 7, level in bits 8 to 11, bytes of its stream in bits 12 to 23.
  * Stream       from the lowest bit of the first byte on, padded with zeros to a byte:
- *              level 0     all symbols are 0: nothing
- *              level 1     4 bits: the number of other symbols, up to TAGC_EXACT_LISTED; then 9 bits of position and 2
- *                          of symbol for each
- *              2 to 13     a static Huffman code of quads, by the number of symbols that are not 0
- *              then        tails: of each v > 2, in order, (v - 2) in Elias's gamma code: as many zeros as it has bits
- *                          behind the highest one, a one, and those bits
- *              then        the lowest k bits of each z, in order
- *              level 15    instead of all that: the elements, as they are
+ *              map         of v > 0. Level 1: 512 bits. Level 2: a bit for each four elements, then those fours that
+ *                          are not all 0. Level 3: the same of those 128 bits, before the fours. Level 4: and of
+ *                          those 32. The level with the fewest bits, the least of equal ones
+ *              planes      v > 1 for each element with v > 0, then v > 2 for each with v > 1, and so on, as long as
+ *                          there are any
+ *              lower bits  the lowest q bits of each z, in order: first those of its lowest byte, of all elements,
+ *                          then of the next byte. q = k, or L - 1 if v > 0, as the highest one is known
+ *              Level 0: nothing has changed, and there is no stream. Level 15: the elements, as they are.
+ * Speed        Whole masks of elements are moved at once, and nothing is read one after the other.
  * Digest       of a shard: the sum over its blocks of a hash of the elements and their places.
- * Threads      Reentrant. Failure: none; a damaged stream gives some values, whose digest differs.
+ * Threads      Reentrant. Failure: none; a damaged stream gives some values, whose digest differs. A block whose stream
+ *              is too short for what it says, or whose level is none of these, keeps its reference.
  */
 #ifndef KERNELS_ALLGATHER_EXACT_H
 #define KERNELS_ALLGATHER_EXACT_H
@@ -31,44 +34,22 @@
 
 enum {
   TAGC_EXACT_BLOCK = 512,
-  TAGC_EXACT_TAILS = 8,
-  TAGC_EXACT_LISTED = 12,
-  TAGC_EXACT_LIST = 1,
-  TAGC_EXACT_LEVELS = 14,
+  TAGC_EXACT_MAP = 1, /* the first level with a map, and the last one */
+  TAGC_EXACT_MAP_MOST = 4,
   TAGC_EXACT_STORED = 15,
-  TAGC_EXACT_CODE_BITS = 11,
-  TAGC_EXACT_QUADS = 256,
   TAGC_EXACT_ROOM = 8192,   /* a stream before its end is known */
-  TAGC_EXACT_SPARE = 8,     /* bytes behind the last stream */
+  TAGC_EXACT_SPARE = 16,    /* bytes behind the last stream, which a decoder may read */
   TAGC_EXACT_GRAIN = 64,    /* bytes: payloads are multiples */
   TAGC_EXACT_UNCHANGED = 2, /* a flag of the header: the shard is that of the reference */
 };
 
-/* Codes are reversed: their first bit is the lowest. Both: the length from bit 11 on (a code), from bit 8 on (a decoded
- * quad). */
-struct tagc_exact_tables {
-  uint16_t code[TAGC_EXACT_LEVELS][TAGC_EXACT_QUADS];
-  uint16_t quad[TAGC_EXACT_LEVELS][1 << TAGC_EXACT_CODE_BITS];
-};
-
-/* For a decoder that takes two quads at once if both codes lie in TAGC_EXACT_CODE_BITS: the quads from bits 0 and 8 on,
- * the bits of both codes from bit 16 on, those of the first from bit 20 on, and 4 or 8, their elements, from bit 24 on.
- */
-struct tagc_exact_pairs {
-  uint32_t of[TAGC_EXACT_LEVELS][1 << TAGC_EXACT_CODE_BITS];
-};
-
-/* Make them at the first call. */
-const struct tagc_exact_tables *tagc_exact_get_tables(void);
-const struct tagc_exact_pairs *tagc_exact_get_pairs(void);
-
 struct tagc_exact_kernels {
   /* Up to a block's elements. Writes the stream (`to` has TAGC_EXACT_ROOM), sets its head, and returns its bytes. */
-  size_t (*encode)(const struct tagc_exact_tables *tables, const void *value, const void *reference, uint32_t count,
-                   enum tagc_dtype dtype, uint8_t *to, uint32_t *head);
-  /* Reads `bytes` of the stream, and never more. `to` may be the reference. */
-  void (*decode)(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes, uint32_t head,
-                 const void *reference, uint32_t count, enum tagc_dtype dtype, void *to);
+  size_t (*encode)(const void *value, const void *reference, uint32_t count, enum tagc_dtype dtype, uint8_t *to,
+                   uint32_t *head);
+  /* Uses `bytes` of the stream, and reads at most TAGC_EXACT_SPARE more. `to` may be the reference. */
+  void (*decode)(const uint8_t *stream, size_t bytes, uint32_t head, const void *reference, uint32_t count,
+                 enum tagc_dtype dtype, void *to);
   /* The sum of the blocks' parts in a shard's digest, of `count` elements from the shard's `first` on, a block's first:
    * with n, that of all of them is the digest. */
   uint64_t (*digest)(const void *values, uint64_t first, uint64_t count, enum tagc_dtype dtype);

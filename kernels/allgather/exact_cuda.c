@@ -59,19 +59,9 @@ int tagc_exact_cuda_decode(const struct tagc_cuda_launcher *launcher, const stru
   return error ? error : launch_exact(launcher, tagc_exact_settle_kernel, 1, gather, stream);
 }
 
-static void pack_lengths(struct tagc_exact_opening *opening) {
-  const struct tagc_exact_tables *tables = tagc_exact_get_tables();
-  for (int level = TAGC_EXACT_LIST + 1; level < TAGC_EXACT_LEVELS; level++)
-    for (uint32_t quad = 0; quad < TAGC_EXACT_QUADS; quad++)
-      opening->lengths[level][quad / 8] |= (uint32_t)(tables->code[level][quad] >> TAGC_EXACT_CODE_BITS)
-                                           << quad % 8 * 4;
-}
-
 int tagc_exact_cuda_refer(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
                           void *stream) {
-  struct tagc_exact_opening opening = {.call = *gather};
-  pack_lengths(&opening);
-  int error = launch_exact(launcher, tagc_exact_begin_kernel, TAGC_EXACT_LEVELS, &opening, stream);
+  int error = launch_exact(launcher, tagc_exact_begin_kernel, 1, gather, stream);
   if (!error)
     error = tagc_cuda_launch(launcher, tagc_exact_digest_kernel,
                              tagc_cuda_grid_for(launcher, tiles_of(gather->call.n, WARPS), gather->call.nranks), gather,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of the codec exact: see exact.h. Compiled once for each instruction set: the compiler makes vectors
- * of the loops over a block.
+ * The hot functions of the codec exact: see exact.h. Compiled once for each instruction set: vectors of 64 bytes
+ * (kernels/simd/bytes.h), and masks of 64 elements. The compiler makes vectors of the other loops over a block.
  */
 #include "kernels/codec/instruction_set.h"
 /* clang-format off */
@@ -11,408 +11,20 @@
 
 #include "kernels/allgather/exact_steps.h"
 
-enum { ALL = TAGC_EXACT_BLOCK, AT_A_TIME = 4 };
+enum { ALL = TAGC_EXACT_BLOCK, WORDS = ALL / TAGC_BYTES, SIZES = 4, EIGHT = 8 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define EXACT_UNROLL _Pragma("GCC unroll 8")
 
-/* A block, padded with elements that have not changed. */
+/* A block, padded with zeros. */
 struct exact_block {
-  uint32_t value[ALL], reference[ALL]; /* their bits */
-  uint32_t z[ALL];
-  int32_t exponent[ALL]; /* of the reference */
-};
-
-/* Lower bits, and the masks of those that are sent: as wide as an element, or several in a word. */
-union exact_rests {
-  uint64_t word[ALL / 2];
-  uint16_t half[ALL];
-  uint32_t whole[ALL];
-};
-
-struct exact_cut {
-  uint8_t symbol[ALL + 8], k[ALL]; /* eight more are written, and never read */
-  union exact_rests rest, mask;
-  uint32_t edge;
+  _Alignas(64) uint8_t z[SIZES][ALL]; /* byte by byte, the lowest first: as many as an element has */
+  uint8_t exponent[ALL];              /* of the reference */
+  uint8_t length[ALL], v[ALL], q[ALL];
+  uint64_t plane[WORDS]; /* the elements of which v is larger than so many */
 };
 
 /* -- elements ------------------------------------------------------------------------------------------------------ */
-
-static ALWAYS_INLINE void load_elements(const void *from, uint32_t count, enum tagc_dtype dtype, uint32_t to[ALL]) {
-  uint16_t half[ALL];
-  if (dtype == TAGC_FLOAT32) {
-    memcpy(to, from, count * sizeof(uint32_t));
-    memset(to + count, 0, (ALL - count) * sizeof(uint32_t));
-    return;
-  }
-  memcpy(half, from, count * sizeof(uint16_t));
-  memset(half + count, 0, (ALL - count) * sizeof(uint16_t));
-  for (int i = 0; i < ALL; i++)
-    to[i] = half[i];
-}
-
-static ALWAYS_INLINE void store_elements(const uint32_t from[ALL], uint32_t count, enum tagc_dtype dtype, void *to) {
-  uint16_t half[ALL];
-  if (dtype == TAGC_FLOAT32) {
-    memcpy(to, from, count * sizeof(uint32_t));
-    return;
-  }
-  for (int i = 0; i < ALL; i++)
-    half[i] = (uint16_t)from[i];
-  memcpy(to, half, count * sizeof(uint16_t));
-}
-
-static ALWAYS_INLINE void load_reference(struct exact_block *b, const void *reference, uint32_t count,
-                                         enum tagc_dtype dtype) {
-  load_elements(reference, count, dtype, b->reference);
-  for (int i = 0; i < ALL; i++)
-    b->exponent[i] = tagc_exact_exponent(b->reference[i], dtype);
-}
-
-static ALWAYS_INLINE void take_differences(struct exact_block *b, enum tagc_dtype dtype) {
-  for (int i = 0; i < ALL; i++)
-    b->z[i] = tagc_exact_difference(b->value[i], b->reference[i], dtype);
-}
-
-static ALWAYS_INLINE void add_differences(struct exact_block *b, enum tagc_dtype dtype) {
-  for (int i = 0; i < ALL; i++)
-    b->value[i] = tagc_exact_sum(b->reference[i], b->z[i], dtype);
-}
-
-/* -- the cut ------------------------------------------------------------------------------------------------------- */
-
-static ALWAYS_INLINE uint32_t count_above(const uint8_t bytes[ALL], uint32_t limit) {
-  uint32_t count = 0;
-  EXACT_UNROLL
-  for (int i = 0; i < ALL; i += TAGC_BYTES)
-    count += (uint32_t)__builtin_popcountll(v64_above(v64_load(bytes + i), (uint8_t)limit));
-  return count;
-}
-
-/* tagc_exact_shift() without a branch, which a compiler makes vectors of. The upper bits of z become a float, whose
- * exponent is the place of the highest one, and whose highest bit behind it is the next one. */
-static ALWAYS_INLINE int32_t shift_of(uint32_t z, enum tagc_dtype dtype) {
-  const uint32_t beside = dtype == TAGC_FLOAT32 && z >> 16 ? 15 : 0;
-  const float upper = (float)(int32_t)(z >> beside);
-  uint32_t bits;
-  memcpy(&bits, &upper, sizeof bits);
-  return (int32_t)(((bits >> 22) + 1) >> 1) - 128 + (int32_t)beside;
-}
-
-/* The least limit that at most TAGC_EXACT_TAILS bytes are above. */
-static ALWAYS_INLINE uint32_t find_limit(const uint8_t bytes[ALL]) {
-  uint32_t least = 0, most = 255;
-#ifdef __AVX2__
-  while (least < most) {
-    const uint32_t limit = (least + most) / 2;
-    if (count_above(bytes, limit) <= TAGC_EXACT_TAILS)
-      most = limit;
-    else
-      least = limit + 1;
-  }
-  return least;
-#else /* counting without vectors takes longer than this */
-  uint16_t counts[256 + 16] = {0};
-  for (uint32_t i = 0; i < ALL; i++)
-    counts[bytes[i] ? bytes[i] : 256 + i % 16]++; /* no processor adds to one count again and again at once */
-  for (uint32_t above = 0; most > least && above + counts[most] <= TAGC_EXACT_TAILS; most--)
-    above += counts[most];
-  return most;
-#endif
-}
-
-/* The least edge with at most TAGC_EXACT_TAILS elements v > 2, within a byte: each z > 2 wants one of its own. */
-static ALWAYS_INLINE uint32_t find_edge(const struct exact_block *b, enum tagc_dtype dtype) {
-  uint8_t want[ALL];
-  for (int i = 0; i < ALL; i++) {
-    const int32_t its = b->exponent[i] + shift_of(b->z[i], dtype), capped = its < 255 ? its : 255;
-    want[i] = (uint8_t)(capped & -(int32_t)(b->z[i] > 2));
-  }
-  return find_limit(want);
-}
-
-static ALWAYS_INLINE void find_shifts(const struct exact_block *b, uint32_t edge, enum tagc_dtype dtype,
-                                      struct exact_cut *cut) {
-  cut->edge = edge;
-  for (int i = 0; i < ALL; i++) {
-    const uint32_t k = tagc_exact_lower_bits(edge, b->exponent[i], dtype), mask = (UINT32_C(1) << k) - 1;
-    cut->k[i] = (uint8_t)k;
-    if (dtype == TAGC_FLOAT32)
-      cut->mask.whole[i] = mask;
-    else
-      cut->mask.half[i] = (uint16_t)mask;
-  }
-}
-
-/* Returns the number of symbols that are not 0. */
-static ALWAYS_INLINE uint32_t cut_differences(const struct exact_block *b, struct exact_cut *cut,
-                                              enum tagc_dtype dtype) {
-  for (int i = 0; i < ALL; i++) {
-    const uint32_t z = b->z[i], v = z >> cut->k[i];
-    cut->symbol[i] = (uint8_t)(v < 3 ? v : 3);
-    if (dtype == TAGC_FLOAT32)
-      cut->rest.whole[i] = z;
-    else
-      cut->rest.half[i] = (uint16_t)z;
-  }
-  return count_above(cut->symbol, 0);
-}
-
-/* -- bits ---------------------------------------------------------------------------------------------------------- */
-
-struct bit_writer {
-  uint8_t *to;
-  uint64_t bits;
-  unsigned fill; /* below 8 between calls */
-};
-
-/* At most 56 bits, and none above them. */
-static ALWAYS_INLINE void write_bits(struct bit_writer *w, uint64_t bits, unsigned count) {
-  w->bits |= bits << w->fill;
-  w->fill += count;
-  memcpy(w->to, &w->bits, sizeof w->bits);
-  w->to += w->fill >> 3;
-  w->bits >>= w->fill & ~7u;
-  w->fill &= 7;
-}
-
-struct bit_reader {
-  const uint8_t *from;
-  uint64_t at, end; /* bits */
-};
-
-/* At least 57 bits. Eight bytes behind the end can be read. */
-static ALWAYS_INLINE uint64_t peek_bits(const struct bit_reader *r) {
-  uint64_t bits;
-  memcpy(&bits, r->from + (r->at >> 3), sizeof bits);
-  return bits >> (r->at & 7);
-}
-
-static ALWAYS_INLINE void skip_bits(struct bit_reader *r, uint64_t count) {
-  r->at += count;
-  r->at = r->at < r->end ? r->at : r->end;
-}
-
-static ALWAYS_INLINE uint32_t read_bits(struct bit_reader *r, unsigned count) {
-  const uint64_t bits = peek_bits(r) & ((UINT64_C(1) << count) - 1);
-  skip_bits(r, count);
-  return (uint32_t)bits;
-}
-
-/* -- the parts of a stream ----------------------------------------------------------------------------------------- */
-
-/* A loop over the places of the symbols above the limit, in order. */
-#define FOR_SYMBOLS(cut, limit, place) \
-  for (uint32_t at_ = 0, place; at_ < ALL; at_ += TAGC_BYTES) \
-    for (uint64_t mask_ = v64_above(v64_load((cut)->symbol + at_), (limit)); \
-         mask_ && (place = at_ + (uint32_t)__builtin_ctzll(mask_), true); mask_ &= mask_ - 1)
-
-static ALWAYS_INLINE void write_list(struct bit_writer *w, const struct exact_cut *cut, uint32_t others) {
-  write_bits(w, others, 4);
-  FOR_SYMBOLS(cut, 0, i)
-  write_bits(w, i | (uint32_t)cut->symbol[i] << 9, 11);
-}
-
-static void read_list(struct bit_reader *r, struct exact_cut *cut) {
-  for (uint32_t left = read_bits(r, 4); left; left--) {
-    const uint32_t both = read_bits(r, 11);
-    cut->symbol[both & 511] = (uint8_t)(both >> 9);
-  }
-}
-
-static void write_quads(struct bit_writer *w, const uint16_t code[TAGC_EXACT_QUADS], const struct exact_cut *cut) {
-  for (uint32_t i = 0; i < ALL; i += 4 * AT_A_TIME) {
-    uint64_t bits = 0;
-    unsigned count = 0;
-    EXACT_UNROLL
-    for (uint32_t j = i; j < i + 4 * AT_A_TIME; j += 4) {
-      uint32_t four;
-      memcpy(&four, cut->symbol + j, sizeof four);
-      const uint32_t its = code[(four * UINT32_C(0x01041040) >> 24) & 0xff];
-      bits |= (uint64_t)(its & ((1 << TAGC_EXACT_CODE_BITS) - 1)) << count;
-      count += its >> TAGC_EXACT_CODE_BITS;
-    }
-    write_bits(w, bits, count);
-  }
-}
-
-/* Eight symbols from two quads. */
-static ALWAYS_INLINE uint64_t spread_symbols(uint32_t quads) {
-#ifdef __BMI2__
-  return __builtin_ia32_pdep_di(quads, UINT64_C(0x0303030303030303));
-#else
-  uint64_t x = (quads | (uint64_t)quads << 24) & UINT64_C(0x000000ff000000ff);
-  x = (x | x << 12) & UINT64_C(0x000f000f000f000f);
-  return (x | x << 6) & UINT64_C(0x0303030303030303);
-#endif
-}
-
-/* Five lookups take at most 55 bits, and give at most 40 symbols. The last ones come one quad at a time. */
-static void read_quads(struct bit_reader *r, const uint32_t pair_of[1 << TAGC_EXACT_CODE_BITS], struct exact_cut *cut) {
-  enum { LOOKUPS = 5, MASK = (1 << TAGC_EXACT_CODE_BITS) - 1 };
-  uint32_t at = 0;
-  while (at + 8 * LOOKUPS <= ALL) {
-    uint64_t bits = peek_bits(r);
-    uint32_t count = 0;
-    EXACT_UNROLL
-    for (int i = 0; i < LOOKUPS; i++) {
-      const uint32_t pair = pair_of[bits & MASK], length = pair >> 16 & 15;
-      const uint64_t symbols = spread_symbols(pair & 0xffff);
-      memcpy(cut->symbol + at, &symbols, sizeof symbols);
-      at += pair >> 24;
-      bits >>= length;
-      count += length;
-    }
-    skip_bits(r, count);
-  }
-  for (; at < ALL; at += 4) {
-    const uint32_t pair = pair_of[peek_bits(r) & MASK], symbols = (uint32_t)spread_symbols(pair & 0xff);
-    memcpy(cut->symbol + at, &symbols, sizeof symbols);
-    skip_bits(r, pair >> 20 & 15);
-  }
-}
-
-static ALWAYS_INLINE void write_tails(struct bit_writer *w, const struct exact_block *b, const struct exact_cut *cut) {
-  FOR_SYMBOLS(cut, 2, i) {
-    const uint32_t x = (b->z[i] >> cut->k[i]) - 2, behind = tagc_exact_top(x);
-    write_bits(w, UINT64_C(1) << behind, behind + 1);
-    write_bits(w, x ^ UINT32_C(1) << behind, behind);
-  }
-}
-
-/* Sets v of the elements with a tail in b->z. */
-static ALWAYS_INLINE void read_tails(struct bit_reader *r, const struct exact_cut *cut, struct exact_block *b) {
-  FOR_SYMBOLS(cut, 2, i) {
-    const unsigned behind = (unsigned)__builtin_ctzll(peek_bits(r) | UINT64_C(1) << 31);
-    skip_bits(r, behind + 1);
-    b->z[i] = 2 + (UINT32_C(1) << behind | read_bits(r, behind));
-  }
-}
-
-/* Without the instruction a compiler calls a function. */
-static ALWAYS_INLINE unsigned count_bits(uint64_t x) {
-#ifdef __POPCNT__
-  return (unsigned)__builtin_popcountll(x);
-#else
-  x -= x >> 1 & UINT64_C(0x5555555555555555);
-  x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
-  return (unsigned)(((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56);
-#endif
-}
-
-/* Lower bits of the elements in eight bytes, one behind the other: those of the masks, each from the lowest on. */
-static ALWAYS_INLINE uint64_t squeeze_rests(uint64_t from, uint64_t masks, enum tagc_dtype dtype) {
-#ifdef __BMI2__
-  (void)dtype;
-  return __builtin_ia32_pext_di(from, masks);
-#else
-  const unsigned width = dtype == TAGC_FLOAT32 ? 32 : 16;
-  uint64_t bits = 0;
-  unsigned count = 0;
-  for (unsigned at = 0; at < 64 && masks; at += width) {
-    const uint64_t mask = masks >> at & ((UINT64_C(1) << width) - 1);
-    bits |= (from >> at & mask) << count;
-    count += count_bits(mask);
-  }
-  return bits;
-#endif
-}
-
-/* And back. */
-static ALWAYS_INLINE uint64_t spread_rests(uint64_t bits, uint64_t masks, enum tagc_dtype dtype) {
-#ifdef __BMI2__
-  (void)dtype;
-  return __builtin_ia32_pdep_di(bits, masks);
-#else
-  const unsigned width = dtype == TAGC_FLOAT32 ? 32 : 16;
-  uint64_t to = 0;
-  for (unsigned at = 0; at < 64 && masks; at += width) {
-    const uint64_t mask = masks >> at & ((UINT64_C(1) << width) - 1);
-    to |= (bits & mask) << at;
-    bits >>= count_bits(mask);
-  }
-  return to;
-#endif
-}
-
-/* Words that are written or read at once, if they have at most 56 bits together. */
-enum { EXACT_WORDS = 4, EXACT_AT_ONCE = 56 };
-
-static ALWAYS_INLINE uint32_t rest_words(enum tagc_dtype dtype) { return dtype == TAGC_FLOAT32 ? ALL / 2 : ALL / 4; }
-
-static ALWAYS_INLINE unsigned count_of(const uint64_t masks[EXACT_WORDS]) {
-  return count_bits(masks[0]) + count_bits(masks[1]) + count_bits(masks[2]) + count_bits(masks[3]);
-}
-
-/* Up to 64 bits. */
-static ALWAYS_INLINE void write_many(struct bit_writer *w, uint64_t bits, unsigned count) {
-  const unsigned low = count < 32 ? count : 32;
-  write_bits(w, bits & ((UINT64_C(1) << low) - 1), low);
-  write_bits(w, count > 32 ? bits >> 32 : 0, count - low);
-}
-
-static ALWAYS_INLINE uint64_t read_many(struct bit_reader *r, unsigned count) {
-  const unsigned low = count < 32 ? count : 32;
-  const uint64_t bits = read_bits(r, low);
-  return bits | (uint64_t)read_bits(r, count - low) << 32;
-}
-
-static ALWAYS_INLINE void write_rests(struct bit_writer *w, const struct exact_cut *cut, enum tagc_dtype dtype) {
-  for (uint32_t at = 0; at < rest_words(dtype); at += EXACT_WORDS) {
-    const uint64_t *words = cut->rest.word + at, *masks = cut->mask.word + at;
-    const unsigned count = count_of(masks);
-    uint64_t all = 0;
-    unsigned filled = 0;
-    EXACT_UNROLL
-    for (uint32_t i = 0; i < EXACT_WORDS; i++) {
-      const uint64_t bits = squeeze_rests(words[i], masks[i], dtype);
-      if (count > EXACT_AT_ONCE)
-        write_many(w, bits, count_bits(masks[i]));
-      else
-        all |= bits << filled;
-      filled += count_bits(masks[i]);
-    }
-    if (count <= EXACT_AT_ONCE)
-      write_bits(w, all, count);
-  }
-}
-
-static ALWAYS_INLINE void read_rests(struct bit_reader *r, struct exact_cut *cut, enum tagc_dtype dtype) {
-  for (uint32_t at = 0; at < rest_words(dtype); at += EXACT_WORDS) {
-    const uint64_t *masks = cut->mask.word + at;
-    const unsigned count = count_of(masks);
-    uint64_t all = peek_bits(r);
-    EXACT_UNROLL
-    for (uint32_t i = 0; i < EXACT_WORDS; i++) {
-      if (count > EXACT_AT_ONCE)
-        all = read_many(r, count_bits(masks[i]));
-      cut->rest.word[at + i] = spread_rests(all, masks[i], dtype);
-      if (count <= EXACT_AT_ONCE)
-        all >>= count_bits(masks[i]);
-    }
-    if (count <= EXACT_AT_ONCE)
-      skip_bits(r, count);
-  }
-}
-
-/* -- blocks -------------------------------------------------------------------------------------------------------- */
-
-static ALWAYS_INLINE size_t write_stream(const struct tagc_exact_tables *tables, const struct exact_block *b,
-                                         const struct exact_cut *cut, uint32_t level, uint32_t others, uint8_t *to,
-                                         enum tagc_dtype dtype) {
-  struct bit_writer w = {.to = to};
-  if (level == TAGC_EXACT_LIST)
-    write_list(&w, cut, others);
-  else if (level)
-    write_quads(&w, tables->code[level], cut);
-  if (level)
-    write_tails(&w, b, cut);
-  if (cut->edge)
-    write_rests(&w, cut, dtype);
-  return (size_t)(w.to - to) + (w.fill > 0);
-}
-
-/* -- blocks with few changes --------------------------------------------------------------------------------------- */
 
 static ALWAYS_INLINE uint32_t element_at(const void *from, uint32_t i, enum tagc_dtype dtype) {
   uint32_t wide;
@@ -425,92 +37,543 @@ static ALWAYS_INLINE uint32_t element_at(const void *from, uint32_t i, enum tagc
   return half;
 }
 
-/* Marks the elements of a whole block that have changed. Returns their number. */
-static ALWAYS_INLINE uint32_t mark_changes(const void *value, const void *reference, enum tagc_dtype dtype,
-                                           uint8_t changed[ALL]) {
-  uint32_t wide[2][ALL];
-  uint16_t half[2][ALL];
-  if (dtype == TAGC_FLOAT32) {
-    memcpy(wide[0], value, sizeof wide[0]);
-    memcpy(wide[1], reference, sizeof wide[1]);
-    for (int i = 0; i < ALL; i++)
-      changed[i] = wide[0][i] != wide[1][i];
-  } else {
-    memcpy(half[0], value, sizeof half[0]);
-    memcpy(half[1], reference, sizeof half[1]);
-    for (int i = 0; i < ALL; i++)
-      changed[i] = half[0][i] != half[1][i];
-  }
-  return count_above(changed, 0);
+/* A block's elements, or their copy in `room`, followed by zeros. */
+static ALWAYS_INLINE const void *whole_block(const void *from, uint32_t count, enum tagc_dtype dtype,
+                                             uint32_t room[ALL]) {
+  if (count == ALL)
+    return from;
+  memset(room, 0, ALL * sizeof *room);
+  return memcpy(room, from, count * tagc_dtype_size(dtype));
 }
 
-/* Encodes a whole block if so few elements have changed that all are in a list, and the edge is 0: the same bits as
- * the long way's, whatever that looks at in between. */
-static ALWAYS_INLINE bool encode_few(const void *value, const void *reference, uint8_t *to, uint32_t *head,
-                                     enum tagc_dtype dtype) {
-  struct exact_block b;
-  struct exact_cut cut;
-  struct bit_writer w = {.to = to};
-  uint32_t far = 0;
-  const uint32_t others = mark_changes(value, reference, dtype, cut.symbol);
-  if (others > TAGC_EXACT_LISTED)
-    return false;
-  FOR_SYMBOLS(&cut, 0, i) {
-    b.z[i] = tagc_exact_difference(element_at(value, i, dtype), element_at(reference, i, dtype), dtype);
-    cut.symbol[i] = (uint8_t)(b.z[i] < 3 ? b.z[i] : 3);
-    cut.k[i] = 0;
-    far += b.z[i] > 2;
+/* In the order of the floats, but for the sign: tagc_exact_ordered() with the highest bit turned. The other way is the
+ * same. */
+static ALWAYS_INLINE uint16_t turn16(uint16_t bits) {
+  return bits ^ ((uint16_t)((int16_t)bits >> 15) & UINT16_C(0x7fff));
+}
+
+static ALWAYS_INLINE uint32_t turn32(uint32_t bits) {
+  return bits ^ ((uint32_t)((int32_t)bits >> 31) & UINT32_C(0x7fffffff));
+}
+
+/* Exponents of halves, and of fp32. */
+static ALWAYS_INLINE uint8_t exponent16(uint16_t bits, enum tagc_dtype dtype) {
+  return (uint8_t)(dtype == TAGC_FLOAT16 ? bits >> 10 & 0x1f : bits >> 7);
+}
+
+static ALWAYS_INLINE void take_differences16(struct exact_block *b, const uint16_t *value, const uint16_t *reference,
+                                             enum tagc_dtype dtype) {
+  uint16_t z[ALL];
+  for (int i = 0; i < ALL; i++) {
+    const uint16_t d = (uint16_t)(turn16(value[i]) - turn16(reference[i]));
+    z[i] = (uint16_t)((uint16_t)(d << 1) ^ (uint16_t)((int16_t)d >> 15));
   }
-  if (far > TAGC_EXACT_TAILS)
-    return false;
-  if (others) {
-    write_list(&w, &cut, others);
-    write_tails(&w, &b, &cut);
+  for (int i = 0; i < ALL; i++) {
+    b->z[0][i] = (uint8_t)z[i];
+    b->z[1][i] = (uint8_t)(z[i] >> 8);
+    b->exponent[i] = exponent16(reference[i], dtype);
   }
-  *head = tagc_exact_level(others) << 8 | (uint32_t)(w.to - to + (w.fill > 0)) << 12;
+}
+
+static ALWAYS_INLINE void take_differences32(struct exact_block *b, const uint32_t *value, const uint32_t *reference) {
+  uint32_t z[ALL];
+  for (int i = 0; i < ALL; i++) {
+    const uint32_t d = turn32(value[i]) - turn32(reference[i]);
+    z[i] = d << 1 ^ (uint32_t)((int32_t)d >> 31);
+  }
+  for (int byte = 0; byte < SIZES; byte++)
+    for (int i = 0; i < ALL; i++)
+      b->z[byte][i] = (uint8_t)(z[i] >> 8 * byte);
+  for (int i = 0; i < ALL; i++)
+    b->exponent[i] = (uint8_t)(reference[i] >> 23);
+}
+
+static ALWAYS_INLINE void find_exponents(struct exact_block *b, const void *reference, enum tagc_dtype dtype) {
+  const uint16_t *half = reference;
+  const uint32_t *wide = reference;
+  if (dtype == TAGC_FLOAT32)
+    for (int i = 0; i < ALL; i++)
+      b->exponent[i] = (uint8_t)(wide[i] >> 23);
+  else
+    for (int i = 0; i < ALL; i++)
+      b->exponent[i] = exponent16(half[i], dtype);
+}
+
+/* Adds the differences to the reference, which `to` may be. */
+static ALWAYS_INLINE void add_differences16(const struct exact_block *b, const uint16_t *reference, uint32_t count,
+                                            void *to) {
+  uint16_t sum[ALL];
+  for (int i = 0; i < ALL; i++) {
+    const uint16_t z = (uint16_t)(b->z[0][i] | (uint16_t)(b->z[1][i] << 8));
+    const uint16_t d = (uint16_t)((uint16_t)(z >> 1) ^ (uint16_t) - (uint16_t)(z & 1));
+    sum[i] = turn16((uint16_t)(turn16(reference[i]) + d));
+  }
+  memcpy(to, sum, count * sizeof *sum);
+}
+
+static ALWAYS_INLINE void add_differences32(const struct exact_block *b, const uint32_t *reference, uint32_t count,
+                                            void *to) {
+  uint32_t sum[ALL], z[ALL];
+  for (int i = 0; i < ALL; i++)
+    z[i] = b->z[0][i];
+  for (int byte = 1; byte < SIZES; byte++)
+    for (int i = 0; i < ALL; i++)
+      z[i] |= (uint32_t)b->z[byte][i] << 8 * byte;
+  for (int i = 0; i < ALL; i++)
+    sum[i] = turn32(turn32(reference[i]) + (z[i] >> 1 ^ (0 - (z[i] & 1))));
+  memcpy(to, sum, count * sizeof *sum);
+}
+
+/* -- masks --------------------------------------------------------------------------------------------------------- */
+
+/* Without the instruction a compiler calls a function. */
+static ALWAYS_INLINE unsigned count_bits(uint64_t x) {
+#ifdef __POPCNT__
+  return (unsigned)__builtin_popcountll(x);
+#else
+  x -= x >> 1 & UINT64_C(0x5555555555555555);
+  x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+  return (unsigned)(((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
+
+/* The bits where the mask has ones, one behind the other. */
+static ALWAYS_INLINE uint64_t squeeze(uint64_t bits, uint64_t mask) {
+#ifdef __BMI2__
+  return __builtin_ia32_pext_di(bits, mask);
+#else
+  uint64_t to = 0;
+  for (unsigned at = 0; mask; at++, mask &= mask - 1)
+    to |= (bits >> __builtin_ctzll(mask) & 1) << at;
+  return to;
+#endif
+}
+
+/* And back. */
+static ALWAYS_INLINE uint64_t unsqueeze(uint64_t bits, uint64_t mask) {
+#ifdef __BMI2__
+  return __builtin_ia32_pdep_di(bits, mask);
+#else
+  uint64_t to = 0;
+  for (; mask; bits >>= 1, mask &= mask - 1)
+    to |= (bits & 1) << __builtin_ctzll(mask);
+  return to;
+#endif
+}
+
+/* The same where each byte of the mask has ones from its lowest bit on: the lower bits of eight bytes. */
+static ALWAYS_INLINE uint64_t squeeze_bytes(uint64_t bits, uint64_t mask) {
+#ifdef __BMI2__
+  return __builtin_ia32_pext_di(bits, mask);
+#else
+  uint64_t to = 0;
+  for (unsigned at = 0, byte = 0; byte < 64 && mask >> byte; byte += 8) {
+    const uint64_t its = mask >> byte & 0xff;
+    to |= (bits >> byte & its) << at;
+    at += count_bits(its);
+  }
+  return to;
+#endif
+}
+
+static ALWAYS_INLINE uint64_t unsqueeze_bytes(uint64_t bits, uint64_t mask) {
+#ifdef __BMI2__
+  return __builtin_ia32_pdep_di(bits, mask);
+#else
+  uint64_t to = 0;
+  for (unsigned byte = 0; byte < 64 && mask >> byte; byte += 8) {
+    const uint64_t its = mask >> byte & 0xff;
+    to |= (bits & its) << byte;
+    bits >>= count_bits(its);
+  }
+  return to;
+#endif
+}
+
+/* Bits 0, 4, 8, ...: are the four from there on not all 0? */
+#define EVERY_FOURTH UINT64_C(0x1111111111111111)
+
+static ALWAYS_INLINE uint64_t mark_fours(uint64_t x) {
+  x |= x >> 1;
+  return (x | x >> 2) & EVERY_FOURTH;
+}
+
+/* -- bits ---------------------------------------------------------------------------------------------------------- */
+
+struct bit_writer {
+  uint8_t *to;
+  uint64_t bits;
+  unsigned fill; /* below 64 between calls */
+};
+
+/* At most 64 bits, and none above them. Without a branch, as counts are not foreseen. */
+static ALWAYS_INLINE void write_bits(struct bit_writer *w, uint64_t bits, unsigned count) {
+  w->bits |= bits << w->fill;
+  memcpy(w->to, &w->bits, sizeof w->bits);
+  const unsigned all = w->fill + count;
+  const uint64_t over = bits >> 1 >> (63 - w->fill);
+  w->bits = all >= 64 ? over : w->bits;
+  w->to += all / 64 * sizeof w->bits;
+  w->fill = all % 64;
+}
+
+/* The bytes that are written. */
+static ALWAYS_INLINE size_t end_bits(struct bit_writer *w, const uint8_t *begin) {
+  memcpy(w->to, &w->bits, sizeof w->bits);
+  return (size_t)(w->to - begin) + (w->fill + 7) / 8;
+}
+
+struct bit_reader {
+  const uint8_t *from;
+  uint64_t at, end; /* bits */
+};
+
+/* 64 bits. At most nine bytes behind the end are read. */
+static ALWAYS_INLINE uint64_t peek_bits(const struct bit_reader *r) {
+  const uint8_t *from = r->from + (r->at >> 3);
+  const unsigned shift = r->at & 7;
+  uint64_t bits;
+  memcpy(&bits, from, sizeof bits);
+  return bits >> shift | (uint64_t)from[sizeof bits] << 1 << (63 - shift);
+}
+
+static ALWAYS_INLINE bool has_bits(const struct bit_reader *r, uint64_t count) { return count <= r->end - r->at; }
+
+/* -- the map ------------------------------------------------------------------------------------------------------- */
+
+enum { UPPER = ALL / 4 / 64, EACH_UPPER = WORDS / UPPER };
+
+/* The fours of the words that are not 0. */
+static ALWAYS_INLINE void write_fours(struct bit_writer *w, const uint64_t *words, int count) {
+  EXACT_UNROLL
+  for (int i = 0; i < count; i++) {
+    const uint64_t fours = mark_fours(words[i]);
+    write_bits(w, squeeze(words[i], fours * 15), 4 * count_bits(fours));
+  }
+}
+
+static ALWAYS_INLINE uint32_t count_fours(const uint64_t *words, int count) {
+  uint32_t fours = 0;
+  EXACT_UNROLL
+  for (int i = 0; i < count; i++)
+    fours += count_bits(mark_fours(words[i]));
+  return fours;
+}
+
+/* Returns the level: the way with the fewest bits, of equal ones the least. */
+static ALWAYS_INLINE uint32_t write_map(struct bit_writer *w, const uint64_t map[WORDS]) {
+  uint64_t upper[UPPER] = {0}, third;
+  EXACT_UNROLL
+  for (int i = 0; i < WORDS; i++)
+    upper[i / EACH_UPPER] |= squeeze(mark_fours(map[i]), EVERY_FOURTH) << 16 * (i % EACH_UPPER);
+  third = squeeze(mark_fours(upper[0]), EVERY_FOURTH) | squeeze(mark_fours(upper[1]), EVERY_FOURTH) << 16;
+  const uint32_t level = tagc_exact_level(count_fours(map, WORDS), count_fours(upper, UPPER), count_fours(&third, 1));
+  if (level == TAGC_EXACT_MAP) {
+    memcpy(w->to, map, ALL / 8);
+    w->to += ALL / 8;
+    return level;
+  }
+  if (level == TAGC_EXACT_MAP + 3) {
+    write_bits(w, squeeze(mark_fours(third), EVERY_FOURTH), 8);
+    write_fours(w, &third, 1);
+  }
+  if (level == TAGC_EXACT_MAP + 2)
+    write_bits(w, third, 32);
+  if (level == TAGC_EXACT_MAP + 1)
+    for (int i = 0; i < UPPER; i++)
+      write_bits(w, upper[i], 64);
+  else
+    write_fours(w, upper, UPPER);
+  write_fours(w, map, WORDS);
+  return level;
+}
+
+/* Reads the fours that `marks` has a one for each of, sixteen for each word. False: the stream is too short. */
+static ALWAYS_INLINE bool read_fours(struct bit_reader *r, const uint64_t *marks, uint64_t *words, int count) {
+  uint32_t fours = 0;
+  for (int i = 0; i < (count + 3) / 4; i++)
+    fours += count_bits(marks[i]);
+  if (!has_bits(r, 4 * fours))
+    return false;
+  EXACT_UNROLL
+  for (int i = 0; i < count; i++) {
+    const uint64_t its = unsqueeze(marks[i / 4] >> 16 * (i % 4), EVERY_FOURTH);
+    words[i] = unsqueeze(peek_bits(r), its * 15);
+    r->at += 4 * count_bits(its);
+  }
   return true;
 }
 
-/* Decodes a block whose level is 0 or 1, and whose edge is 0. `to` may be the reference. */
-static ALWAYS_INLINE void decode_few(const uint8_t *stream, size_t bytes, uint32_t level, const void *reference,
-                                     uint32_t count, void *to, enum tagc_dtype dtype) {
-  const size_t element = tagc_dtype_size(dtype);
-  struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
-  struct exact_block b;
-  struct exact_cut cut;
-  memmove(to, reference, count * element);
-  if (!level)
-    return;
-  memset(cut.symbol, 0, sizeof cut.symbol);
-  read_list(&r, &cut);
-  read_tails(&r, &cut, &b);
-  FOR_SYMBOLS(&cut, 0, i) {
-    const uint32_t z = cut.symbol[i] < 3 ? cut.symbol[i] : b.z[i];
-    if (i >= count)
-      return;
-    const uint32_t value = tagc_exact_sum(element_at(to, i, dtype), z, dtype);
-    const uint16_t half = (uint16_t)value;
-    memcpy((uint8_t *)to + i * element, dtype == TAGC_FLOAT32 ? (const void *)&value : &half, element);
+static ALWAYS_INLINE bool read_words(struct bit_reader *r, uint64_t *words, unsigned bits) {
+  if (!has_bits(r, bits))
+    return false;
+  EXACT_UNROLL
+  for (unsigned at = 0; at < bits; at += 64, r->at += bits < 64 ? bits : 64)
+    words[at / 64] = peek_bits(r) & (bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX);
+  return true;
+}
+
+static ALWAYS_INLINE bool read_map(struct bit_reader *r, uint32_t level, uint64_t map[WORDS]) {
+  uint64_t upper[UPPER], third, fourth;
+  if (level == TAGC_EXACT_MAP)
+    return read_words(r, map, ALL);
+  if (level == TAGC_EXACT_MAP + 1)
+    return read_words(r, upper, ALL / 4) && read_fours(r, upper, map, WORDS);
+  if (level == TAGC_EXACT_MAP + 2 ? !read_words(r, &third, ALL / 16)
+                                  : !read_words(r, &fourth, ALL / 64) || !read_fours(r, &fourth, &third, 1))
+    return false;
+  return read_fours(r, &third, upper, UPPER) && read_fours(r, upper, map, WORDS);
+}
+
+/* -- lengths ------------------------------------------------------------------------------------------------------- */
+
+/* By the lower and by the upper digit of a byte: its bits from the highest one on. */
+static const uint8_t low_lengths[16] = {0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4};
+static const uint8_t high_lengths[16] = {0, 5, 6, 6, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 8, 8};
+/* So many ones; bit so many. */
+static const uint8_t byte_masks[16] = {0, 1, 3, 7, 15, 31, 63, 127, 255, 255, 255, 255, 255, 255, 255, 255};
+static const uint8_t byte_bits[16] = {1, 2, 4, 8, 16, 32, 64, 128};
+
+static ALWAYS_INLINE struct v64 lengths_of(const struct exact_block *b, int at, int size) {
+  struct v64 all = v64_all(0);
+  EXACT_UNROLL
+  for (int byte = 0; byte < size; byte++) {
+    const struct v64 z = v64_load(b->z[byte] + at);
+    const struct v64 its =
+      v64_max(v64_lookup(low_lengths, v64_low_digits(z)), v64_lookup(high_lengths, v64_high_digits(z)));
+    all = v64_max(all, v64_and(v64_plus(its, v64_all(8 * (uint32_t)byte)), v64_nonzero(its)));
+  }
+  return all;
+}
+
+static ALWAYS_INLINE struct v64 shifts_of(const struct exact_block *b, int at, uint32_t edge, int size) {
+  const struct v64 exponent = v64_load(b->exponent + at), most = v64_all(8 * (uint32_t)size - 1);
+  return v64_and(v64_min(v64_minus(v64_all(edge), exponent), most), v64_nonzero(exponent));
+}
+
+/* Bits of the map: of the way with the fewest. */
+static ALWAYS_INLINE uint32_t map_bits(const uint64_t map[WORDS]) {
+  uint64_t upper[UPPER] = {0}, third;
+  for (int i = 0; i < WORDS; i++)
+    upper[i / EACH_UPPER] |= squeeze(mark_fours(map[i]), EVERY_FOURTH) << 16 * (i % EACH_UPPER);
+  third = squeeze(mark_fours(upper[0]), EVERY_FOURTH) | squeeze(mark_fours(upper[1]), EVERY_FOURTH) << 16;
+  const uint32_t first = count_fours(map, WORDS), second = count_fours(upper, UPPER), last = count_fours(&third, 1);
+  const uint32_t level = tagc_exact_level(first, second, last);
+  return level == TAGC_EXACT_MAP       ? (uint32_t)ALL
+         : level == TAGC_EXACT_MAP + 1 ? ALL / 4 + 4 * first
+         : level == TAGC_EXACT_MAP + 2 ? ALL / 16 + 4 * (first + second)
+                                       : ALL / 64 + 4 * (first + second + last);
+}
+
+/* Sets the lengths, and returns the edge. `without`: the bits of the stream with the edge 0. */
+static ALWAYS_INLINE uint32_t find_edge(struct exact_block *b, int size, uint32_t *without) {
+  uint32_t sum = 0, count = 0, bits = 0;
+  for (int at = 0; at < ALL; at += TAGC_BYTES) {
+    const struct v64 length = lengths_of(b, at, size), exponent = v64_load(b->exponent + at),
+                     wishes = v64_nonzero(v64_min(v64_minus(length, v64_all(1)), exponent));
+    v64_store(b->length + at, length);
+    sum += v64_sum(v64_and(v64_plus(length, exponent), wishes));
+    count += count_bits(v64_above(wishes, 0));
+    bits += v64_sum(v64_plus(length, v64_minus(length, v64_all(1))));
+    b->plane[at / TAGC_BYTES] = v64_above(length, 0);
+  }
+  *without = bits + map_bits(b->plane);
+  return tagc_exact_edge(sum, count);
+}
+
+/* From the lengths: v, q, and the map. Returns the bits of the stream. */
+static ALWAYS_INLINE uint32_t cut_lengths(struct exact_block *b, uint32_t edge, int size) {
+  uint32_t bits = 0;
+  for (int at = 0; at < ALL; at += TAGC_BYTES) {
+    const struct v64 k = shifts_of(b, at, edge, size), v = v64_minus(v64_load(b->length + at), k),
+                     q = v64_plus(k, v64_minus(v, v64_all(1)));
+    v64_store(b->v + at, v);
+    v64_store(b->q + at, q);
+    b->plane[at / TAGC_BYTES] = v64_above(v, 0);
+    bits += v64_sum(v64_plus(v, q));
+  }
+  return bits + map_bits(b->plane);
+}
+
+/* The elements of the planes, if they are at most AT_ONCE: planes behind that are a word each. */
+enum { AT_ONCE = 32 };
+
+struct exact_few {
+  uint8_t v[TAGC_BYTES];
+  uint16_t place[AT_ONCE];
+  uint64_t plane;
+};
+
+static ALWAYS_INLINE uint32_t count_planes(const uint64_t plane[WORDS]) {
+  uint32_t count = 0;
+  EXACT_UNROLL
+  for (int i = 0; i < WORDS; i++)
+    count += count_bits(plane[i]);
+  return count;
+}
+
+static ALWAYS_INLINE void list_few(const struct exact_block *b, uint32_t count, struct exact_few *few) {
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < WORDS; i++)
+    for (uint64_t left = b->plane[i]; left; left &= left - 1)
+      few->place[next++] = (uint16_t)(TAGC_BYTES * i + (uint32_t)__builtin_ctzll(left));
+  few->plane = (UINT64_C(1) << count) - 1;
+  v64_store(few->v, v64_all(0));
+}
+
+static ALWAYS_INLINE void write_planes(struct bit_writer *w, struct exact_block *b) {
+  struct exact_few few;
+  uint32_t limit = 1, count;
+  for (; (count = count_planes(b->plane)) > AT_ONCE; limit++) {
+    EXACT_UNROLL
+    for (int i = 0; i < WORDS; i++) {
+      const uint64_t next = v64_above(v64_load(b->v + TAGC_BYTES * i), (uint8_t)limit);
+      write_bits(w, squeeze(next, b->plane[i]), count_bits(b->plane[i]));
+      b->plane[i] = next;
+    }
+  }
+  list_few(b, count, &few);
+  for (uint32_t i = 0; i < count; i++)
+    few.v[i] = b->v[few.place[i]];
+  for (; few.plane; limit++) {
+    const uint64_t next = v64_above(v64_load(few.v), (uint8_t)limit);
+    write_bits(w, squeeze(next, few.plane), count_bits(few.plane));
+    few.plane = next;
   }
 }
 
-/* -- any blocks ---------------------------------------------------------------------------------------------------- */
+/* Sets v. False: the stream is too short. */
+static ALWAYS_INLINE bool read_planes(struct bit_reader *r, struct exact_block *b, int size) {
+  struct exact_few few;
+  uint32_t count, planes = 8 * (uint32_t)size;
+  for (int i = 0; i < WORDS; i++)
+    v64_store(b->v + TAGC_BYTES * i, v64_spread(b->plane[i]));
+  for (; (count = count_planes(b->plane)) > AT_ONCE && planes; planes--) {
+    if (!has_bits(r, count))
+      return false;
+    EXACT_UNROLL
+    for (int i = 0; i < WORDS; i++) {
+      uint8_t *v = b->v + TAGC_BYTES * i;
+      const uint64_t next = unsqueeze(peek_bits(r), b->plane[i]);
+      r->at += count_bits(b->plane[i]);
+      b->plane[i] = next;
+      v64_store(v, v64_plus(v64_load(v), v64_spread(next)));
+    }
+  }
+  if (!planes)
+    return true;
+  list_few(b, count, &few);
+  for (; few.plane && planes; planes--) {
+    if (!has_bits(r, count_bits(few.plane)))
+      return false;
+    const uint64_t next = unsqueeze(peek_bits(r), few.plane);
+    r->at += count_bits(few.plane);
+    few.plane = next;
+    v64_store(few.v, v64_plus(v64_load(few.v), v64_spread(next)));
+  }
+  for (uint32_t i = 0; i < count; i++)
+    b->v[few.place[i]] = (uint8_t)(b->v[few.place[i]] + few.v[i]);
+  return true;
+}
 
-static ALWAYS_INLINE size_t exact_encode_typed(const struct tagc_exact_tables *tables, const void *value,
-                                               const void *reference, uint32_t count, uint8_t *to, uint32_t *head,
-                                               enum tagc_dtype dtype) {
-  struct exact_block b;
-  struct exact_cut cut;
+/* -- lower bits ---------------------------------------------------------------------------------------------------- */
+
+/* For 64 elements from `at` on: ones for the lower bits in a byte. */
+static ALWAYS_INLINE void find_masks(const struct exact_block *b, int byte, int at, uint64_t masks[EIGHT]) {
+  const struct v64 q = v64_minus(v64_load(b->q + at), v64_all(8 * (uint32_t)byte));
+  v64_store((uint8_t *)masks, v64_lookup(byte_masks, v64_min(q, v64_all(15))));
+}
+
+static ALWAYS_INLINE bool has_lower_bits(const struct exact_block *b, int byte, int at) {
+  return v64_above(v64_load(b->q + at), (uint8_t)(8 * byte)) != 0;
+}
+
+static ALWAYS_INLINE void write_lower_bits(struct bit_writer *w, const struct exact_block *b, int size) {
+  for (int byte = 0; byte < size; byte++)
+    for (int at = 0; at < ALL; at += TAGC_BYTES) {
+      uint64_t masks[EIGHT];
+      if (!has_lower_bits(b, byte, at))
+        continue;
+      find_masks(b, byte, at, masks);
+      EXACT_UNROLL
+      for (int i = 0; i < EIGHT; i += 2) { /* mostly both fit into a word */
+        uint64_t z[2];
+        memcpy(z, b->z[byte] + at + 8 * i, sizeof z);
+        const uint64_t first = squeeze_bytes(z[0], masks[i]), second = squeeze_bytes(z[1], masks[i + 1]);
+        const unsigned count = count_bits(masks[i]), other = count_bits(masks[i + 1]);
+        const bool both = count + other < 64;
+        write_bits(w, both ? first | second << count : first, both ? count + other : count);
+        if (!both)
+          write_bits(w, second, other);
+      }
+    }
+}
+
+/* The highest bits of the elements whose one lies in that byte. */
+static ALWAYS_INLINE struct v64 highest_bits(const struct exact_block *b, int byte, int at) {
+  const struct v64 q = v64_load(b->q + at), above = v64_minus(q, v64_all(8 * (uint32_t)byte));
+  const struct v64 bits = v64_and(v64_lookup(byte_bits, v64_min(above, v64_all(15))), v64_nonzero(v64_load(b->v + at)));
+  return byte ? v64_and(bits, v64_nonzero(v64_minus(q, v64_all(8 * (uint32_t)byte - 1)))) : bits;
+}
+
+/* Sets z from its lower bits and its highest one. Words go through memory in an order in which no load waits: those of
+ * 64 bytes are read by eight, never the other way before the end. */
+static ALWAYS_INLINE void read_lower_bits(struct bit_reader *r, struct exact_block *b, int size) {
+  for (int byte = 0; byte < size; byte++)
+    for (int at = 0; at < ALL; at += TAGC_BYTES) {
+      uint64_t masks[EIGHT], z[EIGHT];
+      v64_store((uint8_t *)z, highest_bits(b, byte, at));
+      if (!has_lower_bits(b, byte, at)) {
+        v64_store(b->z[byte] + at, highest_bits(b, byte, at));
+        continue;
+      }
+      find_masks(b, byte, at, masks);
+      EXACT_UNROLL
+      for (int i = 0; i < EIGHT; i++) {
+        const uint64_t its = z[i] | unsqueeze_bytes(peek_bits(r), masks[i]);
+        memcpy(b->z[byte] + at + 8 * i, &its, sizeof its);
+        r->at += count_bits(masks[i]);
+      }
+    }
+}
+
+/* Sets q. Returns the number of lower bits. */
+static ALWAYS_INLINE uint32_t count_lower_bits(struct exact_block *b, uint32_t edge, int size) {
+  uint32_t count = 0;
+  for (int at = 0; at < ALL; at += TAGC_BYTES) {
+    const struct v64 q = v64_plus(shifts_of(b, at, edge, size), v64_minus(v64_load(b->v + at), v64_all(1)));
+    v64_store(b->q + at, q);
+    count += v64_sum(q);
+  }
+  return count;
+}
+
+/* -- blocks -------------------------------------------------------------------------------------------------------- */
+
+static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *reference, uint32_t count, uint8_t *to,
+                                               uint32_t *head, enum tagc_dtype dtype) {
+  const int size = (int)tagc_dtype_size(dtype);
   const size_t stored = count * tagc_dtype_size(dtype);
-  if (count == ALL && encode_few(value, reference, to, head, dtype))
-    return *head >> 12;
-  load_elements(value, count, dtype, b.value);
-  load_reference(&b, reference, count, dtype);
-  take_differences(&b, dtype);
-  const uint32_t edge = find_edge(&b, dtype);
-  find_shifts(&b, edge, dtype, &cut);
-  const uint32_t others = cut_differences(&b, &cut, dtype), level = tagc_exact_level(others);
-  const size_t bytes = write_stream(tables, &b, &cut, level, others, to, dtype);
+  uint32_t room[2][ALL];
+  struct exact_block b;
+  struct bit_writer w = {.to = to};
+  *head = 0;
+  if (memcmp(value, reference, stored) == 0)
+    return 0;
+  const void *x = whole_block(value, count, dtype, room[0]), *y = whole_block(reference, count, dtype, room[1]);
+  if (dtype == TAGC_FLOAT32)
+    take_differences32(&b, x, y);
+  else
+    take_differences16(&b, x, y, dtype);
+  uint32_t without, edge = find_edge(&b, size, &without);
+  if (cut_lengths(&b, edge, size) >= without && edge) {
+    cut_lengths(&b, 0, size);
+    edge = 0;
+  }
+  const uint32_t level = write_map(&w, b.plane);
+  write_planes(&w, &b);
+  write_lower_bits(&w, &b, size);
+  const size_t bytes = end_bits(&w, to);
   *head = edge | level << 8 | (uint32_t)bytes << 12;
   if (bytes < stored)
     return bytes;
@@ -519,66 +582,55 @@ static ALWAYS_INLINE size_t exact_encode_typed(const struct tagc_exact_tables *t
   return stored;
 }
 
-static size_t exact_encode(const struct tagc_exact_tables *tables, const void *value, const void *reference,
-                           uint32_t count, enum tagc_dtype dtype, uint8_t *to, uint32_t *head) {
-  return dtype == TAGC_FLOAT32   ? exact_encode_typed(tables, value, reference, count, to, head, TAGC_FLOAT32)
-         : dtype == TAGC_FLOAT16 ? exact_encode_typed(tables, value, reference, count, to, head, TAGC_FLOAT16)
-                                 : exact_encode_typed(tables, value, reference, count, to, head, TAGC_BFLOAT16);
+static size_t exact_encode(const void *value, const void *reference, uint32_t count, enum tagc_dtype dtype, uint8_t *to,
+                           uint32_t *head) {
+  return dtype == TAGC_FLOAT32   ? exact_encode_typed(value, reference, count, to, head, TAGC_FLOAT32)
+         : dtype == TAGC_FLOAT16 ? exact_encode_typed(value, reference, count, to, head, TAGC_FLOAT16)
+                                 : exact_encode_typed(value, reference, count, to, head, TAGC_BFLOAT16);
 }
 
-/* Sets b->z. */
-static ALWAYS_INLINE void read_stream(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes,
-                                      uint32_t level, struct exact_cut *cut, struct exact_block *b,
-                                      enum tagc_dtype dtype) {
-  struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
-  if (level < 2)
-    memset(cut->symbol, 0, sizeof cut->symbol);
-  if (level == TAGC_EXACT_LIST)
-    read_list(&r, cut);
-  else if (level)
-    read_quads(&r, pairs->of[level], cut);
-  for (int i = 0; i < ALL; i++)
-    b->z[i] = cut->symbol[i];
-  if (level)
-    read_tails(&r, cut, b);
-  if (!cut->edge)
-    return;
-  read_rests(&r, cut, dtype);
-  for (int i = 0; i < ALL; i++)
-    b->z[i] = b->z[i] << cut->k[i] | (dtype == TAGC_FLOAT32 ? cut->rest.whole[i] : cut->rest.half[i]);
-}
-
-static ALWAYS_INLINE int exact_decode_typed(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes,
-                                            uint32_t head, const void *reference, uint32_t count, void *to,
-                                            enum tagc_dtype dtype) {
-  struct exact_block b;
-  struct exact_cut cut;
+/* False: the stream does not hold what its head says. */
+static ALWAYS_INLINE bool read_stream(struct exact_block *b, const void *reference, const uint8_t *stream, size_t bytes,
+                                      uint32_t head, enum tagc_dtype dtype) {
+  const int size = (int)tagc_dtype_size(dtype);
   const uint32_t level = head >> 8 & 15;
-  if (level >= TAGC_EXACT_LEVELS) {
-    if (bytes >= count * tagc_dtype_size(dtype))
-      memcpy(to, stream, count * tagc_dtype_size(dtype));
-    return 0;
-  }
-  if (level <= TAGC_EXACT_LIST && !(head & 0xff)) {
-    decode_few(stream, bytes, level, reference, count, to, dtype);
-    return 0;
-  }
-  load_reference(&b, reference, count, dtype);
-  find_shifts(&b, head & 0xff, dtype, &cut);
-  read_stream(pairs, stream, bytes, level, &cut, &b, dtype);
-  add_differences(&b, dtype);
-  store_elements(b.value, count, dtype, to);
-  return 0;
+  struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
+  if (level < TAGC_EXACT_MAP || level > TAGC_EXACT_MAP_MOST || !read_map(&r, level, b->plane) ||
+      !read_planes(&r, b, size))
+    return false;
+  find_exponents(b, reference, dtype);
+  if (!has_bits(&r, count_lower_bits(b, head & 0xff, size)))
+    return false;
+  read_lower_bits(&r, b, size);
+  return true;
 }
 
-static void exact_decode(const struct tagc_exact_pairs *pairs, const uint8_t *stream, size_t bytes, uint32_t head,
-                         const void *reference, uint32_t count, enum tagc_dtype dtype, void *to) {
-  if (dtype == TAGC_FLOAT32)
-    exact_decode_typed(pairs, stream, bytes, head, reference, count, to, TAGC_FLOAT32);
-  else if (dtype == TAGC_FLOAT16)
-    exact_decode_typed(pairs, stream, bytes, head, reference, count, to, TAGC_FLOAT16);
+static ALWAYS_INLINE void exact_decode_typed(const uint8_t *stream, size_t bytes, uint32_t head, const void *reference,
+                                             uint32_t count, void *to, enum tagc_dtype dtype) {
+  const size_t stored = count * tagc_dtype_size(dtype);
+  uint32_t room[ALL];
+  struct exact_block b;
+  if ((head >> 8 & 15) == TAGC_EXACT_STORED && bytes >= stored) {
+    memcpy(to, stream, stored);
+    return;
+  }
+  const void *y = whole_block(reference, count, dtype, room);
+  if (!read_stream(&b, y, stream, bytes, head, dtype))
+    memmove(to, reference, stored);
+  else if (dtype == TAGC_FLOAT32)
+    add_differences32(&b, y, count, to);
   else
-    exact_decode_typed(pairs, stream, bytes, head, reference, count, to, TAGC_BFLOAT16);
+    add_differences16(&b, y, count, to);
+}
+
+static void exact_decode(const uint8_t *stream, size_t bytes, uint32_t head, const void *reference, uint32_t count,
+                         enum tagc_dtype dtype, void *to) {
+  if (dtype == TAGC_FLOAT32)
+    exact_decode_typed(stream, bytes, head, reference, count, to, TAGC_FLOAT32);
+  else if (dtype == TAGC_FLOAT16)
+    exact_decode_typed(stream, bytes, head, reference, count, to, TAGC_FLOAT16);
+  else
+    exact_decode_typed(stream, bytes, head, reference, count, to, TAGC_BFLOAT16);
 }
 
 /* -- digests ------------------------------------------------------------------------------------------------------- */

@@ -39,39 +39,53 @@ static inline TAGC_HD uint32_t tagc_exact_sum(uint32_t reference, uint32_t z, ui
   return tagc_exact_from_ordered((tagc_exact_ordered(reference, dtype) + d) & tagc_exact_mask(dtype), dtype);
 }
 
-/* -- the cut ------------------------------------------------------------------------------------------------------- */
+/* -- lengths ------------------------------------------------------------------------------------------------------- */
 
-/* The place of the highest bit of x > 0. */
-static inline TAGC_HD uint32_t tagc_exact_top(uint32_t x) {
+/* L: the bits of z from its highest one on. */
+static inline TAGC_HD uint32_t tagc_exact_length(uint32_t z) {
 #ifdef __CUDA_ARCH__
-  return 31 - (uint32_t)__clz((int)x);
+  return 32 - (uint32_t)__clz((int)z);
 #else
-  return 31 - (uint32_t)__builtin_clz(x);
+  return z ? 32 - (uint32_t)__builtin_clz(z) : 0;
 #endif
 }
 
-static inline TAGC_HD int32_t tagc_exact_exponent(uint32_t bits, uint32_t dtype) {
+static inline TAGC_HD uint32_t tagc_exact_exponent(uint32_t bits, uint32_t dtype) {
   const uint32_t mantissa = dtype == TAGC_FLOAT32 ? 23 : dtype == TAGC_FLOAT16 ? 10 : 7;
-  return (int32_t)(bits >> mantissa & (dtype == TAGC_FLOAT16 ? 0x1f : 0xff));
+  return bits >> mantissa & (dtype == TAGC_FLOAT16 ? 0x1f : 0xff);
 }
 
-/* The least shift that leaves z below 3. */
-static inline TAGC_HD int32_t tagc_exact_shift(uint32_t z) {
-  const int32_t top = (int32_t)tagc_exact_top(z | 1);
-  return z < 3 ? 0 : top - (z >> (top - 1) == 2);
+/* Where an element would have the edge, one higher. 0: it has no wish. */
+static inline TAGC_HD uint32_t tagc_exact_wish(uint32_t length, uint32_t exponent) {
+  const uint32_t sum = exponent + length < 255 ? exponent + length : 255;
+  return length > 1 && exponent ? sum : 0;
+}
+
+/* From the sum of the wishes, and their number: the more elements change, the less the mean is one of outliers. */
+static inline TAGC_HD uint32_t tagc_exact_edge(uint32_t sum, uint32_t count) {
+  if (sum <= count)
+    return 0;
+  const uint32_t edge = sum / count + (count >= 400) - (count < 64);
+  return edge < 255 ? edge : 255;
 }
 
 /* k of an element with that exponent. */
-static inline TAGC_HD uint32_t tagc_exact_lower_bits(uint32_t edge, int32_t exponent, uint32_t dtype) {
-  const int32_t most = dtype == TAGC_FLOAT32 ? 31 : 15, above = (int32_t)edge - exponent;
-  return (uint32_t)(above < 0 ? 0 : above > most ? most : above);
+static inline TAGC_HD uint32_t tagc_exact_shift(uint32_t edge, uint32_t exponent, uint32_t dtype) {
+  const uint32_t most = dtype == TAGC_FLOAT32 ? 31 : 15, above = exponent && edge > exponent ? edge - exponent : 0;
+  return above < most ? above : most;
 }
 
-/* The level of a block with so many symbols that are not 0. */
-static inline TAGC_HD uint32_t tagc_exact_level(uint32_t others) {
-  return (uint32_t)((others > 0) + (others > TAGC_EXACT_LISTED) + (others > 24) + (others > 48) + (others > 80) +
-                    (others > 112) + (others > 144) + (others > 184) + (others > 224) + (others > 264) +
-                    (others > 312) + (others > 368) + (others > 432));
+/* The level whose map has the fewest bits, the least of equal ones, by the fours that are not 0: of the map, and of the
+ * maps of fours above it. */
+static inline TAGC_HD uint32_t tagc_exact_level(uint32_t fours, uint32_t second, uint32_t third) {
+  const uint32_t one = TAGC_EXACT_BLOCK / 4 + 4 * fours, two = TAGC_EXACT_BLOCK / 16 + 4 * (fours + second),
+                 three = TAGC_EXACT_BLOCK / 64 + 4 * (fours + second + third);
+  uint32_t level = TAGC_EXACT_MAP, least = TAGC_EXACT_BLOCK;
+  level = one < least ? TAGC_EXACT_MAP + 1 : level;
+  least = one < least ? one : least;
+  level = two < least ? TAGC_EXACT_MAP + 2 : level;
+  least = two < least ? two : least;
+  return three < least ? TAGC_EXACT_MAP + 3 : level;
 }
 
 /* -- digests ------------------------------------------------------------------------------------------------------- */

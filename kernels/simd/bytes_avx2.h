@@ -150,5 +150,65 @@ TAGC_OPERATION uint32_t v64_count(struct v64 x, uint32_t number) {
   return (uint32_t)__builtin_popcountll(top_bits(_mm256_cmpeq_epi8(x.low, all), _mm256_cmpeq_epi8(x.high, all)));
 }
 
+TAGC_OPERATION struct v64 v64_all(uint32_t byte) {
+  const __m256i x = _mm256_set1_epi8((char)byte);
+  return V64(x, x);
+}
+
+TAGC_OPERATION struct v64 v64_min(struct v64 a, struct v64 b) {
+  return V64(_mm256_min_epu8(a.low, b.low), _mm256_min_epu8(a.high, b.high));
+}
+
+TAGC_OPERATION struct v64 v64_plus(struct v64 a, struct v64 b) {
+  return V64(_mm256_adds_epu8(a.low, b.low), _mm256_adds_epu8(a.high, b.high));
+}
+
+TAGC_OPERATION struct v64 v64_minus(struct v64 a, struct v64 b) {
+  return V64(_mm256_subs_epu8(a.low, b.low), _mm256_subs_epu8(a.high, b.high));
+}
+
+TAGC_OPERATION struct v64 v64_and(struct v64 a, struct v64 b) {
+  return V64(_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high));
+}
+
+TAGC_OPERATION struct v64 v64_or(struct v64 a, struct v64 b) {
+  return V64(_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high));
+}
+
+TAGC_OPERATION __m256i nonzero32x8(__m256i a) {
+  return _mm256_xor_si256(_mm256_cmpeq_epi8(a, _mm256_setzero_si256()), _mm256_set1_epi8(-1));
+}
+
+TAGC_OPERATION struct v64 v64_nonzero(struct v64 a) { return V64(nonzero32x8(a.low), nonzero32x8(a.high)); }
+
+TAGC_OPERATION __m256i spread32x8(uint32_t mask) {
+  const __m256i at = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+  const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201), all = _mm256_set1_epi32((int)mask);
+  return _mm256_min_epu8(_mm256_and_si256(_mm256_shuffle_epi8(all, at), bit), _mm256_set1_epi8(1));
+}
+
+TAGC_OPERATION struct v64 v64_spread(uint64_t mask) {
+  return V64(spread32x8((uint32_t)mask), spread32x8((uint32_t)(mask >> 32)));
+}
+
+TAGC_OPERATION struct v64 v64_lookup(const uint8_t table[16], struct v64 at) {
+  const __m256i all = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+  return V64(_mm256_shuffle_epi8(all, at.low), _mm256_shuffle_epi8(all, at.high));
+}
+
+TAGC_OPERATION struct v64 v64_low_digits(struct v64 a) { return v64_and(a, v64_all(15)); }
+
+TAGC_OPERATION struct v64 v64_high_digits(struct v64 a) {
+  return v64_and(V64(_mm256_srli_epi16(a.low, 4), _mm256_srli_epi16(a.high, 4)), v64_all(15));
+}
+
+TAGC_OPERATION uint32_t v64_sum(struct v64 a) {
+  const __m256i none = _mm256_setzero_si256();
+  const __m256i sums = _mm256_add_epi64(_mm256_sad_epu8(a.low, none), _mm256_sad_epu8(a.high, none));
+  const __m128i both = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  return (uint32_t)(_mm_cvtsi128_si64(both) + _mm_extract_epi64(both, 1));
+}
+
 #undef V64
+
 #endif

@@ -123,4 +123,32 @@ TAGC_OPERATION uint32_t v64_count(struct v64 x, uint32_t number) {
   return (uint32_t)__builtin_popcountll(_mm512_cmpeq_epi8_mask(x.v, _mm512_set1_epi8((char)number)));
 }
 
+TAGC_OPERATION struct v64 v64_all(uint32_t byte) { return (struct v64){_mm512_set1_epi8((char)byte)}; }
+TAGC_OPERATION struct v64 v64_min(struct v64 a, struct v64 b) { return (struct v64){_mm512_min_epu8(a.v, b.v)}; }
+TAGC_OPERATION struct v64 v64_plus(struct v64 a, struct v64 b) { return (struct v64){_mm512_adds_epu8(a.v, b.v)}; }
+TAGC_OPERATION struct v64 v64_minus(struct v64 a, struct v64 b) { return (struct v64){_mm512_subs_epu8(a.v, b.v)}; }
+TAGC_OPERATION struct v64 v64_and(struct v64 a, struct v64 b) { return (struct v64){_mm512_and_si512(a.v, b.v)}; }
+TAGC_OPERATION struct v64 v64_or(struct v64 a, struct v64 b) { return (struct v64){_mm512_or_si512(a.v, b.v)}; }
+
+TAGC_OPERATION struct v64 v64_nonzero(struct v64 a) {
+  return (struct v64){_mm512_movm_epi8(_mm512_test_epi8_mask(a.v, a.v))};
+}
+
+TAGC_OPERATION struct v64 v64_spread(uint64_t mask) { return (struct v64){_mm512_maskz_set1_epi8(mask, 1)}; }
+
+TAGC_OPERATION struct v64 v64_lookup(const uint8_t table[16], struct v64 at) {
+  const __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table));
+  return (struct v64){_mm512_shuffle_epi8(all, at.v)};
+}
+
+TAGC_OPERATION struct v64 v64_low_digits(struct v64 a) { return v64_and(a, v64_all(15)); }
+
+TAGC_OPERATION struct v64 v64_high_digits(struct v64 a) {
+  return v64_and((struct v64){_mm512_srli_epi16(a.v, 4)}, v64_all(15));
+}
+
+TAGC_OPERATION uint32_t v64_sum(struct v64 a) {
+  return (uint32_t)_mm512_reduce_add_epi64(_mm512_sad_epu8(a.v, _mm512_setzero_si512()));
+}
+
 #endif

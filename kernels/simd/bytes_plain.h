@@ -113,4 +113,86 @@ static inline uint32_t v64_count(struct v64 x, uint32_t number) {
   return count;
 }
 
+/* -- arithmetic, byte by byte ------------------------------------------------------------------------------------- */
+
+static inline struct v64 v64_all(uint32_t byte) {
+  struct v64 x;
+  memset(x.byte, (int)byte, sizeof x.byte);
+  return x;
+}
+
+static inline struct v64 v64_min(struct v64 a, struct v64 b) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] = a.byte[i] < b.byte[i] ? a.byte[i] : b.byte[i];
+  return a;
+}
+
+/* Sums stop at 255, differences at 0. */
+static inline struct v64 v64_plus(struct v64 a, struct v64 b) {
+  for (int i = 0; i < TAGC_BYTES; i++) {
+    const uint8_t sum = (uint8_t)(a.byte[i] + b.byte[i]);
+    a.byte[i] = (uint8_t)(sum | -(sum < b.byte[i]));
+  }
+  return a;
+}
+
+static inline struct v64 v64_minus(struct v64 a, struct v64 b) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] = (uint8_t)((a.byte[i] > b.byte[i] ? a.byte[i] : b.byte[i]) - b.byte[i]);
+  return a;
+}
+
+static inline struct v64 v64_and(struct v64 a, struct v64 b) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] &= b.byte[i];
+  return a;
+}
+
+static inline struct v64 v64_or(struct v64 a, struct v64 b) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] |= b.byte[i];
+  return a;
+}
+
+/* 255 where a byte is not 0. */
+static inline struct v64 v64_nonzero(struct v64 a) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] = a.byte[i] ? 0xff : 0;
+  return a;
+}
+
+/* Bit i of the mask in byte i. */
+static inline struct v64 v64_spread(uint64_t mask) {
+  struct v64 x;
+  for (int i = 0; i < TAGC_BYTES; i++)
+    x.byte[i] = (uint8_t)(mask >> i & 1);
+  return x;
+}
+
+/* The entries of a table; each byte is below 16. */
+static inline struct v64 v64_lookup(const uint8_t table[16], struct v64 at) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    at.byte[i] = table[at.byte[i]];
+  return at;
+}
+
+static inline struct v64 v64_low_digits(struct v64 a) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] &= 15;
+  return a;
+}
+
+static inline struct v64 v64_high_digits(struct v64 a) {
+  for (int i = 0; i < TAGC_BYTES; i++)
+    a.byte[i] >>= 4;
+  return a;
+}
+
+static inline uint32_t v64_sum(struct v64 a) {
+  uint32_t sum = 0;
+  for (int i = 0; i < TAGC_BYTES; i++)
+    sum += a.byte[i];
+  return sum;
+}
+
 #endif

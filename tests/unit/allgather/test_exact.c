@@ -231,15 +231,15 @@ static void check_bits(void) {
 
 static void check_example(void) {
   static const uint16_t reference[] = {0x3f80, 0x3f80, 0xbf80}, shard[] = {0x3f80, 0x3f81, 0xbf80};
-  static const uint8_t expected[] = {0x11, 0x40};
+  static const uint8_t expected[] = {0x01, 0x11, 0x12};
   uint8_t stream[TAGC_EXACT_ROOM];
   uint16_t got[3];
   uint32_t head;
   const struct tagc_exact_kernels *kernels = TAGC_OF_VARIANT(tagc_exact);
-  const size_t bytes = kernels->encode(tagc_exact_get_tables(), shard, reference, 3, TAGC_BFLOAT16, stream, &head);
-  ok(bytes == 2 && head == (0x100 | 2 << 12) && memcmp(stream, expected, 2) == 0, "the example: %x, %02x %02x", head,
-     stream[0], stream[1]);
-  kernels->decode(tagc_exact_get_pairs(), stream, bytes, head, reference, 3, TAGC_BFLOAT16, got);
+  const size_t bytes = kernels->encode(shard, reference, 3, TAGC_BFLOAT16, stream, &head);
+  ok(bytes == sizeof expected && head == (4 << 8 | 3 << 12) && memcmp(stream, expected, sizeof expected) == 0,
+     "the example: %x, %02x %02x %02x", head, stream[0], stream[1], stream[2]);
+  kernels->decode(stream, bytes, head, reference, 3, TAGC_BFLOAT16, got);
   ok(memcmp(got, shard, sizeof got) == 0, "and back");
 }
 
@@ -291,7 +291,7 @@ static void check_damage(void) {
   ok(calls > 100 && noticed == calls, "%d damaged payloads gave wrong values, %d were noticed", calls, noticed);
 }
 
-/* ---- blocks with few changes ------------------------------------------------------------------------------------- */
+/* -- streams, bit by bit ------------------------------------------------------------------------------------------- */
 
 static const struct tagc_exact_kernels *kernels_now(void) { return TAGC_OF_VARIANT(tagc_exact); }
 
@@ -299,65 +299,192 @@ static void put_element(void *block, uint32_t i, uint32_t bits, enum tagc_dtype 
   memcpy((uint8_t *)block + i * tagc_dtype_size(dtype), &bits, tagc_dtype_size(dtype));
 }
 
-/* A block of which `changes` elements differ from the reference, `far` of them by more than two steps. The last one
- * does not. */
-static void fill_block(uint32_t *value, uint32_t *reference, uint32_t changes, uint32_t far, enum tagc_dtype dtype) {
-  const uint32_t one = dtype == TAGC_FLOAT32 ? 0x3f800000 : dtype == TAGC_FLOAT16 ? 0x3c00 : 0x3f80;
-  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++)
-    put_element(reference, i, one + draw() % 100, dtype);
-  memcpy(value, reference, TAGC_EXACT_BLOCK * sizeof *value);
-  for (uint32_t i = 0; i < changes; i++) {
-    const uint32_t at = (i * 37 + 5) % (TAGC_EXACT_BLOCK - 1);
-    put_element(value, at, one + draw() % 100, dtype);
-    put_element(reference, at, one + 200 + i, dtype);
-    put_element(value, at, one + 200 + i + (i < far ? 3 + draw() % 50 : 1), dtype);
+static uint32_t element_of(const void *block, uint32_t i, enum tagc_dtype dtype) {
+  uint32_t bits = 0;
+  memcpy(&bits, (const uint8_t *)block + i * tagc_dtype_size(dtype), tagc_dtype_size(dtype));
+  return bits;
+}
+
+struct bits {
+  uint8_t bytes[TAGC_EXACT_ROOM];
+  uint32_t count;
+};
+
+static void add_bit(struct bits *to, bool bit) {
+  to->bytes[to->count / 8] |= (uint8_t)(bit << to->count % 8);
+  to->count++;
+}
+
+/* The fours of `map` that are not 0, behind what level of the maps above it begins. */
+static void add_map(struct bits *to, const bool *map, uint32_t count, uint32_t above) {
+  bool fours[TAGC_EXACT_BLOCK / 4] = {0};
+  for (uint32_t i = 0; i < count; i++)
+    fours[i / 4] |= map[i];
+  if (above)
+    add_map(to, fours, count / 4, above - 1);
+  for (uint32_t i = 0; i < count; i++)
+    if (!above || fours[i / 4])
+      add_bit(to, map[i]);
+}
+
+/* Differences, their lengths, and the exponents of the reference. */
+struct differences {
+  uint32_t z[TAGC_EXACT_BLOCK], length[TAGC_EXACT_BLOCK], exponent[TAGC_EXACT_BLOCK];
+};
+
+/* A block's stream with that edge as exact.h says it, element by element. Returns the level. */
+static uint32_t stream_at(const struct differences *d, uint32_t edge, enum tagc_dtype dtype, struct bits *to) {
+  const uint32_t most = dtype == TAGC_FLOAT32 ? 31 : 15;
+  uint32_t v[TAGC_EXACT_BLOCK], q[TAGC_EXACT_BLOCK], level = 0;
+  bool map[TAGC_EXACT_BLOCK];
+  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++) {
+    const uint32_t wanted = d->exponent[i] && d->exponent[i] < edge ? edge - d->exponent[i] : 0,
+                   k = wanted < most ? wanted : most;
+    map[i] = d->length[i] > k;
+    v[i] = map[i] ? d->length[i] - k : 0;
+    q[i] = map[i] ? d->length[i] - 1 : k;
+  }
+  for (uint32_t above = 0; above < 4; above++) {
+    struct bits its = {.count = 0};
+    add_map(&its, map, TAGC_EXACT_BLOCK, above);
+    if (above == 0 || its.count < to->count) {
+      *to = its;
+      level = 1 + above;
+    }
+  }
+  for (uint32_t limit = 1; limit <= 32; limit++)
+    for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++)
+      if (v[i] >= limit)
+        add_bit(to, v[i] > limit);
+  for (uint32_t byte = 0; byte < 4; byte++)
+    for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++)
+      for (uint32_t bit = 8 * byte; bit < 8 * byte + 8 && bit < q[i]; bit++)
+        add_bit(to, d->z[i] >> bit & 1);
+  return level;
+}
+
+/* Returns the head. */
+static uint32_t stream_of(const void *value, const void *reference, enum tagc_dtype dtype, struct bits *to) {
+  static struct differences d;
+  static struct bits other;
+  uint32_t sum = 0, count = 0, edge = 0;
+  const uint32_t stored = (uint32_t)(TAGC_EXACT_BLOCK * tagc_dtype_size(dtype));
+  bool changed = false;
+  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++) {
+    d.z[i] = tagc_exact_difference(element_of(value, i, dtype), element_of(reference, i, dtype), dtype);
+    d.exponent[i] = tagc_exact_exponent(element_of(reference, i, dtype), dtype);
+    changed |= d.z[i] != 0;
+    for (d.length[i] = 0; d.length[i] < 32 && d.z[i] >> d.length[i]; d.length[i]++)
+      ;
+    if (d.length[i] > 1 && d.exponent[i]) {
+      sum += d.exponent[i] + d.length[i] < 255 ? d.exponent[i] + d.length[i] : 255;
+      count++;
+    }
+  }
+  if (!changed) {
+    to->count = 0;
+    return 0;
+  }
+  uint32_t level = stream_at(&d, 0, dtype, to);
+  if (count) {
+    const uint32_t wanted = sum / count + (count >= 400 ? 1 : 0) - (count < 64 ? 1 : 0),
+                   its = stream_at(&d, wanted, dtype, &other);
+    if (other.count < to->count) {
+      *to = other;
+      level = its;
+      edge = wanted;
+    }
+  }
+  const uint32_t bytes = (to->count + 7) / 8;
+  if (bytes < stored)
+    return edge | level << 8 | bytes << 12;
+  memcpy(to->bytes, value, stored);
+  return TAGC_EXACT_STORED << 8 | stored << 12;
+}
+
+/* A block of which one element of 2^sparse changes, in some of its lowest bits: at most `width`, which fall off as in a
+ * training, or anything. */
+static void fill_block(uint32_t *value, uint32_t *reference, uint32_t sparse, uint32_t width, enum tagc_dtype dtype) {
+  const uint32_t all = dtype == TAGC_FLOAT32 ? 32 : 16;
+  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++) {
+    const uint32_t half = draw() % 8 == 0 ? 0 : draw() >> 1, was = draw() % 50 == 0 ? 0 : half >> (32 - all);
+    const uint32_t few = draw() % (width + 1), change = few ? draw() >> (32 - few) : 0;
+    put_element(reference, i, was, dtype);
+    put_element(value, i, draw() % (1 << sparse) == 0 ? was ^ change ^ (draw() & 1) << (all - 1) * (width == all) : was,
+                dtype);
   }
 }
 
-/* A block of one element less takes the long way, and has the same stream, unless its padding has lower bits. */
-static bool few_are_encoded_alike(uint32_t changes, uint32_t far, enum tagc_dtype dtype) {
-  uint32_t value[TAGC_EXACT_BLOCK], reference[TAGC_EXACT_BLOCK], back[TAGC_EXACT_BLOCK] = {0};
-  uint8_t whole[TAGC_EXACT_ROOM] = {0}, less[TAGC_EXACT_ROOM] = {0};
-  uint32_t whole_head, less_head;
-  fill_block(value, reference, changes, far, dtype);
-  const size_t bytes =
-    kernels_now()->encode(tagc_exact_get_tables(), value, reference, TAGC_EXACT_BLOCK, dtype, whole, &whole_head);
-  kernels_now()->encode(tagc_exact_get_tables(), value, reference, TAGC_EXACT_BLOCK - 1, dtype, less, &less_head);
-  kernels_now()->decode(tagc_exact_get_pairs(), whole, bytes, whole_head & 0xfff, reference, TAGC_EXACT_BLOCK, dtype,
-                        back);
-  return (whole_head & 0xfff) == (less_head & 0xfff) && ((whole_head & 0xff) == 0) == (far <= TAGC_EXACT_TAILS) &&
-         (whole_head & 0xff || (whole_head == less_head && memcmp(whole, less, bytes) == 0)) &&
+/* A few small elements change by some eight bits, among large ones: these bits are foreseen. */
+static void fill_foreseen(uint32_t *value, uint32_t *reference, uint32_t few, enum tagc_dtype dtype) {
+  const uint32_t mantissa = dtype == TAGC_FLOAT32 ? 23 : dtype == TAGC_FLOAT16 ? 10 : 7;
+  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++) {
+    const bool small = i % 31 == 0 && i / 31 < few;
+    const uint32_t was = (small ? UINT32_C(5) : UINT32_C(25)) << mantissa;
+    put_element(reference, i, was, dtype);
+    put_element(value, i, small ? was + 64 + draw() % 64 : was, dtype);
+  }
+}
+
+static uint32_t levels_seen;
+
+static bool stream_is_right(const uint32_t *value, const uint32_t *reference, enum tagc_dtype dtype) {
+  static struct bits wanted;
+  uint32_t back[TAGC_EXACT_BLOCK] = {0}, head;
+  uint8_t got[TAGC_EXACT_ROOM];
+  const uint32_t wanted_head = stream_of(value, reference, dtype, &wanted);
+  const size_t bytes = kernels_now()->encode(value, reference, TAGC_EXACT_BLOCK, dtype, got, &head);
+  levels_seen |= 1u << (head >> 8 & 15);
+  memset(got + bytes, 0xff, TAGC_EXACT_SPARE);
+  kernels_now()->decode(got, bytes, head & 0xfff, reference, TAGC_EXACT_BLOCK, dtype, back);
+  return head == wanted_head && bytes == head >> 12 && memcmp(got, wanted.bytes, bytes) == 0 &&
          memcmp(back, value, TAGC_EXACT_BLOCK * tagc_dtype_size(dtype)) == 0;
 }
 
-/* A damaged list names elements that are not there. */
-static bool few_stay_inside(enum tagc_dtype dtype) {
-  enum { COUNT = 100 };
-  uint32_t reference[TAGC_EXACT_BLOCK], to[TAGC_EXACT_BLOCK];
-  const uint64_t list = 2 | (uint64_t)(7 | 1 << 9) << 4 | (uint64_t)(COUNT | 1 << 9) << 15;
-  uint8_t stream[16] = {0};
+/* Cut short anywhere, a stream leaves the reference, and nothing behind its spare bytes is read. */
+static bool short_streams_change_nothing(enum tagc_dtype dtype) {
+  uint32_t value[TAGC_EXACT_BLOCK], reference[TAGC_EXACT_BLOCK], back[TAGC_EXACT_BLOCK], head;
+  uint8_t stream[TAGC_EXACT_ROOM];
+  const size_t size = TAGC_EXACT_BLOCK * tagc_dtype_size(dtype);
   bool good = true;
-  memcpy(stream, &list, sizeof list);
-  for (uint32_t i = 0; i < TAGC_EXACT_BLOCK; i++)
-    put_element(reference, i, 1000 + i, dtype);
-  memset(to, 0x77, sizeof to);
-  kernels_now()->decode(tagc_exact_get_pairs(), stream, 4, TAGC_EXACT_LIST << 8, reference, COUNT, dtype, to);
-  const size_t size = tagc_dtype_size(dtype);
-  for (size_t i = 0; i < sizeof to; i++)
-    good &=
-      i < COUNT * size ? i / size == 7 || ((uint8_t *)to)[i] == ((uint8_t *)reference)[i] : ((uint8_t *)to)[i] == 0x77;
-  return good && memcmp((uint8_t *)to + 7 * size, (uint8_t *)reference + 7 * size, size) != 0;
+  for (uint32_t sparse = 0; sparse < 8; sparse++) {
+    fill_block(value, reference, sparse, 6, dtype);
+    const size_t bytes = kernels_now()->encode(value, reference, TAGC_EXACT_BLOCK, dtype, stream, &head);
+    for (size_t few = 0; few < bytes; few++) {
+      uint8_t *cut = malloc(few + TAGC_EXACT_SPARE);
+      memcpy(cut, stream, few);
+      memset(cut + few, 0xff, TAGC_EXACT_SPARE);
+      kernels_now()->decode(cut, few, head & 0xfff, reference, TAGC_EXACT_BLOCK, dtype, back);
+      good &= memcmp(back, reference, size) == 0;
+      free(cut);
+    }
+    for (uint32_t level = TAGC_EXACT_MAP_MOST + 1; level < TAGC_EXACT_STORED; level++) {
+      kernels_now()->decode(stream, bytes, level << 8, reference, TAGC_EXACT_BLOCK, dtype, back);
+      good &= memcmp(back, reference, size) == 0;
+    }
+  }
+  return good;
 }
 
-static void check_few(void) {
+static void check_streams(void) {
+  levels_seen = 0;
   for (int dtype = 0; dtype < 3; dtype++) {
     bool good = true;
-    for (uint32_t changes = 0; changes < 17; changes++)
-      for (uint32_t far = 0; far <= changes; far++)
-        good &= few_are_encoded_alike(changes, far, (enum tagc_dtype)dtype);
-    ok(good, "%s: blocks with few changes are coded like others", types[dtype]);
-    ok(few_stay_inside((enum tagc_dtype)dtype), "%s: a damaged list stays inside its block", types[dtype]);
+    uint32_t value[TAGC_EXACT_BLOCK], reference[TAGC_EXACT_BLOCK];
+    const uint32_t all = dtype == TAGC_FLOAT32 ? 32 : 16;
+    for (uint32_t sparse = 0; sparse < 12; sparse++)
+      for (uint32_t width = 1; width <= all; width++) {
+        fill_block(value, reference, sparse, width, (enum tagc_dtype)dtype);
+        good &= stream_is_right(value, reference, (enum tagc_dtype)dtype);
+      }
+    for (uint32_t few = 1; few <= 17; few++) {
+      fill_foreseen(value, reference, few, (enum tagc_dtype)dtype);
+      good &= stream_is_right(value, reference, (enum tagc_dtype)dtype);
+    }
+    ok(good, "%s: streams are those of exact.h, bit for bit", types[dtype]);
+    ok(short_streams_change_nothing((enum tagc_dtype)dtype), "%s: short streams change nothing", types[dtype]);
   }
+  ok(levels_seen == (1 | 2 | 4 | 8 | 16 | 1u << TAGC_EXACT_STORED), "of all levels (%x)", levels_seen);
 }
 
 /* By exact_steps.h, element by element. */
@@ -390,7 +517,7 @@ static void check_digests(void) {
 }
 
 static void check_all(void) {
-  check_few();
+  check_streams();
   check_digests();
   check_example();
   check_lengths();
