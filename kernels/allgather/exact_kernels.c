@@ -261,7 +261,7 @@ static ALWAYS_INLINE uint32_t count_fours(const uint64_t *words, int count) {
 }
 
 /* Returns the level: the way with the fewest bits, of equal ones the least. */
-static ALWAYS_INLINE uint32_t write_map(struct bit_writer *w, const uint64_t map[WORDS]) {
+static ALWAYS_INLINE uint32_t write_exact_map(struct bit_writer *w, const uint64_t map[WORDS]) {
   uint64_t upper[UPPER] = {0}, third;
   EXACT_UNROLL
   for (int i = 0; i < WORDS; i++)
@@ -313,7 +313,7 @@ static ALWAYS_INLINE bool read_words(struct bit_reader *r, uint64_t *words, unsi
   return true;
 }
 
-static ALWAYS_INLINE bool read_map(struct bit_reader *r, uint32_t level, uint64_t map[WORDS]) {
+static ALWAYS_INLINE bool read_exact_map(struct bit_reader *r, uint32_t level, uint64_t map[WORDS]) {
   uint64_t upper[UPPER], third, fourth;
   if (level == TAGC_EXACT_MAP)
     return read_words(r, map, ALL);
@@ -570,7 +570,7 @@ static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *re
     cut_lengths(&b, 0, size);
     edge = 0;
   }
-  const uint32_t level = write_map(&w, b.plane);
+  const uint32_t level = write_exact_map(&w, b.plane);
   write_planes(&w, &b);
   write_lower_bits(&w, &b, size);
   const size_t bytes = end_bits(&w, to);
@@ -595,7 +595,7 @@ static ALWAYS_INLINE bool read_stream(struct exact_block *b, const void *referen
   const int size = (int)tagc_dtype_size(dtype);
   const uint32_t level = head >> 8 & 15;
   struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
-  if (level < TAGC_EXACT_MAP || level > TAGC_EXACT_MAP_MOST || !read_map(&r, level, b->plane) ||
+  if (level < TAGC_EXACT_MAP || level > TAGC_EXACT_MAP_MOST || !read_exact_map(&r, level, b->plane) ||
       !read_planes(&r, b, size))
     return false;
   find_exponents(b, reference, dtype);
