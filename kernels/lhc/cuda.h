@@ -83,6 +83,7 @@ struct tagc_lhc_call {
   struct tagc_lhc_line *lines; /* of the shard */
   uint32_t parts, most_parts;  /* groups of a stripe */
   uint32_t round;              /* of take; recover begins with it */
+  uint32_t unused;             /* no padding: drivers take all bytes */
 };
 
 /* -- the host's side ----------------------------------------------------------------------------------------------- */

@@ -398,6 +398,7 @@ int main(int argc, char **argv) {
   setenv("TAGC_CODEC", "none", 1);
   setenv("TAGC_LAYERS", "mlp", 1);
   setenv("TAGC_SKIP", "norm", 1);
+  setenv("TAGC_LAYERMAP", "infer", 1); /* layers are known, so PyTorch is not asked */
   setenv("TAGC_REPORT", "0", 1);
   static const struct tagc_parameter all = {.name = "mlp.all", .kinds = TAGC_KIND_MLP, .rows = 1, .columns = 1};
   all_mlp = (struct tagc_member){&all, 0, "block"};

@@ -40,7 +40,7 @@ int main(void) {
   const struct tagc_parameter_stats all = measure(1024, 1), few = measure(1024, 100), none = measure(1024, 0);
   ok(none.bits < few.bits && few.bits < all.bits && all.bits < 8, "bits follow the changes: %.3f, %.3f and %.3f",
      none.bits, few.bits, all.bits);
-  ok(none.bits > 0.1 && none.bits < 0.2,
+  ok(none.bits > 0.1 && none.bits < 0.3,
      "parameters that stand still: one element counts as changed, and blocks have heads");
   ok(all.encode_ns == 0.25e6 / 8192 && all.decode_ns == 0.25e6 / (2 * 8192),
      "times are of an element: %g and %g ns of 8,192", all.encode_ns, all.decode_ns);
