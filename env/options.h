@@ -93,8 +93,10 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 /* True if measurements choose a codec for every slot. */
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
-/* True if TAGC_LAYERMAP asks for PyTorch; if it is a word, and no file. */
+/* True if TAGC_LAYERMAP asks for PyTorch. */
 static inline bool tagc_options_ask_torch(const struct tagc_options *o) { return strcmp(o->layermap, "torch") == 0; }
+
+/* True if TAGC_LAYERMAP names no file: it is not set, or a word. */
 static inline bool tagc_options_have_no_map(const struct tagc_options *o) {
   return !*o->layermap || tagc_options_ask_torch(o) || strcmp(o->layermap, "infer") == 0;
 }

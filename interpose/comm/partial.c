@@ -99,15 +99,18 @@ static void warn_guessed(const struct tagc_comm *comm) {
 /* Says which parameters stay plain only because some of their kinds are unsure. */
 static void tell_unsure_kinds(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
   const struct tagc_options *o = tagc_library_options();
-  char name[TAGC_MEMBER_NAME], first[TAGC_MEMBER_NAME] = "";
+  char first[TAGC_MEMBER_NAME] = "";
   size_t parameters = 0;
   uint64_t elements = 0;
-  for (size_t i = 0; i < comm->layers->count && comm->rank == 0; i++) {
+  if (comm->rank != 0)
+    return;
+  for (size_t i = 0; i < comm->layers->count; i++) {
     const struct tagc_layer *layer = &comm->layers->layers[i];
     for (size_t j = 0; j < layer->count; j++)
       if (tagc_select_is_unsure(o->layers, o->skip, infos[i].unit, layer, j)) {
         const struct tagc_parameter *p = layer->members[j].parameter;
-        strcpy(parameters++ ? name : first, tagc_layer_member_name(layer, j, name, sizeof name));
+        if (!parameters++)
+          tagc_layer_member_name(layer, j, first, sizeof first);
         elements += p->rows * p->columns;
       }
   }

@@ -39,7 +39,7 @@ DEVICE void open(const struct tagc_allgather_call &gather) {
 }
 
 DEVICE void begin(const struct tagc_allgather_call &gather) {
-  for (uint32_t rank = threadIdx.x; rank < gather.call.nranks && blockIdx.x == 0; rank += blockDim.x)
+  for (uint32_t rank = threadIdx.x; rank < gather.call.nranks; rank += blockDim.x)
     *digest_of(gather, rank) = 0;
 }
 

@@ -292,7 +292,7 @@ DEVICE uint32_t upper_word(const struct map &map, uint32_t at) {
 
 /* Returns the map's level, and its bits. */
 DEVICE uint32_t make_map(const uint32_t v[ROWS], struct map *map, uint32_t *bits) {
-  uint32_t fours = 0, level;
+  uint32_t fours = 0;
   map->rows = above(v, 0);
   map->second = 0;
   UNROLL_FOR (uint32_t row = 0; row < ROWS; row++) {
@@ -301,13 +301,7 @@ DEVICE uint32_t make_map(const uint32_t v[ROWS], struct map *map, uint32_t *bits
     fours += (uint32_t)__popc(map->upper[row]);
   }
   map->third = mark_fours(map->second);
-  const uint32_t second = (uint32_t)__popc(map->second), third = (uint32_t)__popc(map->third);
-  level = tagc_exact_level(fours, second, third);
-  *bits = level == TAGC_EXACT_MAP       ? (uint32_t)ALL
-          : level == TAGC_EXACT_MAP + 1 ? ALL / 4 + 4 * fours
-          : level == TAGC_EXACT_MAP + 2 ? ALL / 16 + 4 * (fours + second)
-                                        : ALL / 64 + 4 * (fours + second + third);
-  return level;
+  return tagc_exact_level(fours, (uint32_t)__popc(map->second), (uint32_t)__popc(map->third), bits);
 }
 
 /* A lane's elements of a block under way. */

@@ -24,6 +24,14 @@ struct exact_block {
   uint64_t plane[WORDS]; /* the elements of which v is larger than so many */
 };
 
+/* What stands above a block's map, and how it is sent. */
+enum { UPPER = ALL / 4 / 64, EACH_UPPER = WORDS / UPPER };
+
+struct exact_map {
+  uint64_t upper[UPPER], third; /* a bit for each four of the map, and for each four of these */
+  uint32_t level, bits;
+};
+
 /* -- elements ------------------------------------------------------------------------------------------------------ */
 
 static ALWAYS_INLINE uint32_t element_at(const void *from, uint32_t i, enum tagc_dtype dtype) {
@@ -61,8 +69,7 @@ static ALWAYS_INLINE uint8_t exponent16(uint16_t bits, enum tagc_dtype dtype) {
   return (uint8_t)(dtype == TAGC_FLOAT16 ? bits >> 10 & 0x1f : bits >> 7);
 }
 
-static ALWAYS_INLINE void take_differences16(struct exact_block *b, const uint16_t *value, const uint16_t *reference,
-                                             enum tagc_dtype dtype) {
+static ALWAYS_INLINE void take_differences16(struct exact_block *b, const uint16_t *value, const uint16_t *reference) {
   uint16_t z[ALL];
   for (int i = 0; i < ALL; i++) {
     const uint16_t d = (uint16_t)(turn16(value[i]) - turn16(reference[i]));
@@ -71,7 +78,6 @@ static ALWAYS_INLINE void take_differences16(struct exact_block *b, const uint16
   for (int i = 0; i < ALL; i++) {
     b->z[0][i] = (uint8_t)z[i];
     b->z[1][i] = (uint8_t)(z[i] >> 8);
-    b->exponent[i] = exponent16(reference[i], dtype);
   }
 }
 
@@ -84,8 +90,6 @@ static ALWAYS_INLINE void take_differences32(struct exact_block *b, const uint32
   for (int byte = 0; byte < SIZES; byte++)
     for (int i = 0; i < ALL; i++)
       b->z[byte][i] = (uint8_t)(z[i] >> 8 * byte);
-  for (int i = 0; i < ALL; i++)
-    b->exponent[i] = (uint8_t)(reference[i] >> 23);
 }
 
 static ALWAYS_INLINE void find_exponents(struct exact_block *b, const void *reference, enum tagc_dtype dtype) {
@@ -241,8 +245,6 @@ static ALWAYS_INLINE bool has_bits(const struct bit_reader *r, uint64_t count) {
 
 /* -- the map ------------------------------------------------------------------------------------------------------- */
 
-enum { UPPER = ALL / 4 / 64, EACH_UPPER = WORDS / UPPER };
-
 /* The fours of the words that are not 0. */
 static ALWAYS_INLINE void write_fours(struct bit_writer *w, const uint64_t *words, int count) {
   EXACT_UNROLL
@@ -260,32 +262,37 @@ static ALWAYS_INLINE uint32_t count_fours(const uint64_t *words, int count) {
   return fours;
 }
 
-/* Returns the level: the way with the fewest bits, of equal ones the least. */
-static ALWAYS_INLINE uint32_t write_exact_map(struct bit_writer *w, const uint64_t map[WORDS]) {
-  uint64_t upper[UPPER] = {0}, third;
+static ALWAYS_INLINE struct exact_map look_at_map(const uint64_t map[WORDS]) {
+  struct exact_map above = {0};
   EXACT_UNROLL
   for (int i = 0; i < WORDS; i++)
-    upper[i / EACH_UPPER] |= squeeze(mark_fours(map[i]), EVERY_FOURTH) << 16 * (i % EACH_UPPER);
-  third = squeeze(mark_fours(upper[0]), EVERY_FOURTH) | squeeze(mark_fours(upper[1]), EVERY_FOURTH) << 16;
-  const uint32_t level = tagc_exact_level(count_fours(map, WORDS), count_fours(upper, UPPER), count_fours(&third, 1));
-  if (level == TAGC_EXACT_MAP) {
+    above.upper[i / EACH_UPPER] |= squeeze(mark_fours(map[i]), EVERY_FOURTH) << 16 * (i % EACH_UPPER);
+  above.third = squeeze(mark_fours(above.upper[0]), EVERY_FOURTH) | squeeze(mark_fours(above.upper[1]), EVERY_FOURTH)
+                                                                      << 16;
+  above.level = tagc_exact_level(count_fours(map, WORDS), count_fours(above.upper, UPPER), count_fours(&above.third, 1),
+                                 &above.bits);
+  return above;
+}
+
+static ALWAYS_INLINE void write_exact_map(struct bit_writer *w, const uint64_t map[WORDS],
+                                          const struct exact_map *above) {
+  if (above->level == TAGC_EXACT_MAP) {
     memcpy(w->to, map, ALL / 8);
     w->to += ALL / 8;
-    return level;
+    return;
   }
-  if (level == TAGC_EXACT_MAP + 3) {
-    write_bits(w, squeeze(mark_fours(third), EVERY_FOURTH), 8);
-    write_fours(w, &third, 1);
+  if (above->level == TAGC_EXACT_MAP + 3) {
+    write_bits(w, squeeze(mark_fours(above->third), EVERY_FOURTH), 8);
+    write_fours(w, &above->third, 1);
   }
-  if (level == TAGC_EXACT_MAP + 2)
-    write_bits(w, third, 32);
-  if (level == TAGC_EXACT_MAP + 1)
+  if (above->level == TAGC_EXACT_MAP + 2)
+    write_bits(w, above->third, 32);
+  if (above->level == TAGC_EXACT_MAP + 1)
     for (int i = 0; i < UPPER; i++)
-      write_bits(w, upper[i], 64);
+      write_bits(w, above->upper[i], 64);
   else
-    write_fours(w, upper, UPPER);
+    write_fours(w, above->upper, UPPER);
   write_fours(w, map, WORDS);
-  return level;
 }
 
 /* Reads the fours that `marks` has a one for each of, sixteen for each word. False: the stream is too short. */
@@ -351,20 +358,6 @@ static ALWAYS_INLINE struct v64 shifts_of(const struct exact_block *b, int at, u
   return v64_and(v64_min(v64_minus(v64_all(edge), exponent), most), v64_nonzero(exponent));
 }
 
-/* Bits of the map: of the way with the fewest. */
-static ALWAYS_INLINE uint32_t map_bits(const uint64_t map[WORDS]) {
-  uint64_t upper[UPPER] = {0}, third;
-  for (int i = 0; i < WORDS; i++)
-    upper[i / EACH_UPPER] |= squeeze(mark_fours(map[i]), EVERY_FOURTH) << 16 * (i % EACH_UPPER);
-  third = squeeze(mark_fours(upper[0]), EVERY_FOURTH) | squeeze(mark_fours(upper[1]), EVERY_FOURTH) << 16;
-  const uint32_t first = count_fours(map, WORDS), second = count_fours(upper, UPPER), last = count_fours(&third, 1);
-  const uint32_t level = tagc_exact_level(first, second, last);
-  return level == TAGC_EXACT_MAP       ? (uint32_t)ALL
-         : level == TAGC_EXACT_MAP + 1 ? ALL / 4 + 4 * first
-         : level == TAGC_EXACT_MAP + 2 ? ALL / 16 + 4 * (first + second)
-                                       : ALL / 64 + 4 * (first + second + last);
-}
-
 /* Sets the lengths, and returns the edge. `without`: the bits of the stream with the edge 0. */
 static ALWAYS_INLINE uint32_t find_edge(struct exact_block *b, int size, uint32_t *without) {
   uint32_t sum = 0, count = 0, bits = 0;
@@ -377,12 +370,12 @@ static ALWAYS_INLINE uint32_t find_edge(struct exact_block *b, int size, uint32_
     bits += v64_sum(v64_plus(length, v64_minus(length, v64_all(1))));
     b->plane[at / TAGC_BYTES] = v64_above(length, 0);
   }
-  *without = bits + map_bits(b->plane);
+  *without = bits + look_at_map(b->plane).bits;
   return tagc_exact_edge(sum, count);
 }
 
 /* From the lengths: v, q, and the map. Returns the bits of the stream. */
-static ALWAYS_INLINE uint32_t cut_lengths(struct exact_block *b, uint32_t edge, int size) {
+static ALWAYS_INLINE uint32_t cut_lengths(struct exact_block *b, uint32_t edge, int size, struct exact_map *above) {
   uint32_t bits = 0;
   for (int at = 0; at < ALL; at += TAGC_BYTES) {
     const struct v64 k = shifts_of(b, at, edge, size), v = v64_minus(v64_load(b->length + at), k),
@@ -392,7 +385,8 @@ static ALWAYS_INLINE uint32_t cut_lengths(struct exact_block *b, uint32_t edge, 
     b->plane[at / TAGC_BYTES] = v64_above(v, 0);
     bits += v64_sum(v64_plus(v, q));
   }
-  return bits + map_bits(b->plane);
+  *above = look_at_map(b->plane);
+  return bits + above->bits;
 }
 
 /* The elements of the planes, if they are at most AT_ONCE: planes behind that are a word each. */
@@ -556,6 +550,7 @@ static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *re
   const size_t stored = count * tagc_dtype_size(dtype);
   uint32_t room[2][ALL];
   struct exact_block b;
+  struct exact_map above;
   struct bit_writer w = {.to = to};
   *head = 0;
   if (memcmp(value, reference, stored) == 0)
@@ -564,17 +559,18 @@ static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *re
   if (dtype == TAGC_FLOAT32)
     take_differences32(&b, x, y);
   else
-    take_differences16(&b, x, y, dtype);
+    take_differences16(&b, x, y);
+  find_exponents(&b, y, dtype);
   uint32_t without, edge = find_edge(&b, size, &without);
-  if (cut_lengths(&b, edge, size) >= without && edge) {
-    cut_lengths(&b, 0, size);
+  if (cut_lengths(&b, edge, size, &above) >= without && edge) {
+    cut_lengths(&b, 0, size, &above);
     edge = 0;
   }
-  const uint32_t level = write_exact_map(&w, b.plane);
+  write_exact_map(&w, b.plane, &above);
   write_planes(&w, &b);
   write_lower_bits(&w, &b, size);
   const size_t bytes = end_bits(&w, to);
-  *head = edge | level << 8 | (uint32_t)bytes << 12;
+  *head = edge | above.level << 8 | (uint32_t)bytes << 12;
   if (bytes < stored)
     return bytes;
   memcpy(to, value, stored);

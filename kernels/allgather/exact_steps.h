@@ -76,8 +76,8 @@ static inline TAGC_HD uint32_t tagc_exact_shift(uint32_t edge, uint32_t exponent
 }
 
 /* The level whose map has the fewest bits, the least of equal ones, by the fours that are not 0: of the map, and of the
- * maps of fours above it. */
-static inline TAGC_HD uint32_t tagc_exact_level(uint32_t fours, uint32_t second, uint32_t third) {
+ * maps of fours above it. Sets its bits. */
+static inline TAGC_HD uint32_t tagc_exact_level(uint32_t fours, uint32_t second, uint32_t third, uint32_t *bits) {
   const uint32_t one = TAGC_EXACT_BLOCK / 4 + 4 * fours, two = TAGC_EXACT_BLOCK / 16 + 4 * (fours + second),
                  three = TAGC_EXACT_BLOCK / 64 + 4 * (fours + second + third);
   uint32_t level = TAGC_EXACT_MAP, least = TAGC_EXACT_BLOCK;
@@ -85,7 +85,9 @@ static inline TAGC_HD uint32_t tagc_exact_level(uint32_t fours, uint32_t second,
   least = one < least ? one : least;
   level = two < least ? TAGC_EXACT_MAP + 2 : level;
   least = two < least ? two : least;
-  return three < least ? TAGC_EXACT_MAP + 3 : level;
+  level = three < least ? TAGC_EXACT_MAP + 3 : level;
+  *bits = three < least ? three : least;
+  return level;
 }
 
 /* -- digests ------------------------------------------------------------------------------------------------------- */

@@ -171,10 +171,6 @@ TAGC_OPERATION struct v64 v64_and(struct v64 a, struct v64 b) {
   return V64(_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high));
 }
 
-TAGC_OPERATION struct v64 v64_or(struct v64 a, struct v64 b) {
-  return V64(_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high));
-}
-
 TAGC_OPERATION __m256i nonzero32x8(__m256i a) {
   return _mm256_xor_si256(_mm256_cmpeq_epi8(a, _mm256_setzero_si256()), _mm256_set1_epi8(-1));
 }

@@ -128,7 +128,6 @@ TAGC_OPERATION struct v64 v64_min(struct v64 a, struct v64 b) { return (struct v
 TAGC_OPERATION struct v64 v64_plus(struct v64 a, struct v64 b) { return (struct v64){_mm512_adds_epu8(a.v, b.v)}; }
 TAGC_OPERATION struct v64 v64_minus(struct v64 a, struct v64 b) { return (struct v64){_mm512_subs_epu8(a.v, b.v)}; }
 TAGC_OPERATION struct v64 v64_and(struct v64 a, struct v64 b) { return (struct v64){_mm512_and_si512(a.v, b.v)}; }
-TAGC_OPERATION struct v64 v64_or(struct v64 a, struct v64 b) { return (struct v64){_mm512_or_si512(a.v, b.v)}; }
 
 TAGC_OPERATION struct v64 v64_nonzero(struct v64 a) {
   return (struct v64){_mm512_movm_epi8(_mm512_test_epi8_mask(a.v, a.v))};

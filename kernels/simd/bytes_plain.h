@@ -148,12 +148,6 @@ static inline struct v64 v64_and(struct v64 a, struct v64 b) {
   return a;
 }
 
-static inline struct v64 v64_or(struct v64 a, struct v64 b) {
-  for (int i = 0; i < TAGC_BYTES; i++)
-    a.byte[i] |= b.byte[i];
-  return a;
-}
-
 /* 255 where a byte is not 0. */
 static inline struct v64 v64_nonzero(struct v64 a) {
   for (int i = 0; i < TAGC_BYTES; i++)

@@ -5,9 +5,9 @@
 
 MEETING is a file through which rank 0 hands out its unique id. WRAPPER is fsdp2, fsdp1 or ddp, with a word behind it:
 none (PyTorch is not loaded), raises (it has other attributes), differs (another model on rank 1), alone (none on rank
-1), twice (two models), forks (another thread forks meanwhile),
-rebuilt (DDP's buckets are in another order than the modules), lacks (DDP tells some of them). WAY is how calls are made: released (without the interpreter's lock), held (with it), or beside
-(from another thread, for which the holder of the lock waits). The sums are checked to be exact.
+1), twice (two models), forks (another thread forks meanwhile), rebuilt (DDP's buckets are in another order than the
+modules), lacks (DDP tells some of them). WAY is how calls are made: released (without the interpreter's lock), held (with
+it), or beside (from another thread, for which the holder of the lock waits). The sums are checked to be exact.
 """
 import ctypes
 import gc
