@@ -116,9 +116,10 @@ static void tell_unsure_kinds(const struct tagc_comm *comm, const struct tagc_sl
   }
   if (parameters)
     tagc_log(TAGC_LOG_WARN, "interpose",
-             "communicator %llu: %zu parameters (%" PRIu64 " elements, the first is %.80s) stay plain, as no class of "
-             "PyTorch's modules tells whether TAGC_LAYERS and TAGC_SKIP mean them: patterns with their names do",
-             (unsigned long long)comm->ledger->number, parameters, elements, first);
+             "communicator %llu: %zu parameters (%" PRIu64 " elements, the first is %.80s) stay plain, as %s "
+             "whether TAGC_LAYERS and TAGC_SKIP mean them: patterns with their names do",
+             (unsigned long long)comm->ledger->number, parameters, elements, first,
+             comm->model ? "no class of PyTorch's modules tells" : "the map does not tell");
 }
 
 bool tagc_partial_select(struct tagc_comm *comm) {
