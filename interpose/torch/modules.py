@@ -202,7 +202,7 @@ def ask(ranks, looks_everywhere):
     def kinds_outside(shape, root, modules, texts, outer, words):
         last = (texts or [""])[-1]
         config = fields(fields(root).get("config"))      # that of transformers
-        words = {words, config.get("vocab_size"), fields(config.get("text_config")).get("vocab_size")}
+        words = {words, config.get("vocab_size"), fields(config.get("text_config")).get("vocab_size")} - {1}     # no words
         labels = len(config.get("id2label") or ())
         if any(t.endswith("Head") or has(t, "Classif", "Pooler", "Predict") for t in texts):
             return ["head"]
