@@ -7,10 +7,10 @@
  * what is stated is true, and some slots have no contents, or some kinds are unsure.
  *
  *   test_zoo all                  counts all cases
- *   test_zoo list FILE            also prints each, for people who change the search. (Never of held-out and fresh: who
- *                                 looks, tunes.)
+ *   test_zoo list FILE            also prints each, for people who change the search. (Never of held-out, fresh and
+ *                                 strangers: who looks, tunes.)
  *   test_zoo asked FILE ANSWERS   counts the cases with PyTorch's answers (tests/fixtures/ask_zoo.py) as maps, and
- *                                 prints those of known and tuning that are not right
+ *                                 prints those of known, tuning and others that are not right
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static void count_answers(const char *name, const char *path) {
   char *text = zoo_load(name), *answers = zoo_read(path), label[ZOO_LABEL];
   ok(text && answers, "%s.maps, and %s", name, path);
   const char *at = answers ? text : NULL;
-  const bool lists = !strcmp(name, "known") || !strcmp(name, "tuning");
+  const bool lists = !strcmp(name, "known") || !strcmp(name, "tuning") || !strcmp(name, "others");
   unsigned models = 0, answered = 0;
   for (struct tagc_model *model; (model = zoo_next(&at, label)) != NULL; models++) {
     struct tagc_model *answer = find_answer(answers, label);
