@@ -271,6 +271,12 @@ static void check_families(bool brief) {
   }
 }
 
+/* The last of two groups ends a decode: it sees what all warps of the other one have seen. */
+static void check_two_groups(void) {
+  const struct setting s = {.hosts = 2, .local = 2, .n = 2311, .dtype = TAGC_FLOAT16, .divisor = 1, .family = FAMILIES};
+  ok(same(&s), "two groups: the host's messages and results");
+}
+
 static void check_hostile(void) {
   const struct setting s = {.hosts = 3, .local = 3, .n = 300, .dtype = TAGC_BFLOAT16, .divisor = 1, .hostile = true};
   ok(same(&s), "messages with other counts and places touch nothing else");
@@ -304,6 +310,7 @@ int main(int argc, char **argv) {
   }
   check_layout();
   check_families(brief);
+  check_two_groups();
   check_hostile();
   note("%llu bytes compared", (unsigned long long)compared);
   return tap_done();
