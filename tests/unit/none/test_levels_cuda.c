@@ -11,7 +11,7 @@
 #include "tests/unit/device/cuda_rank.h"
 #include "tests/unit/none/families.h"
 
-enum { MOST_HOSTS = 8, DTYPES = 3 };
+enum { MOST_HOSTS = 8, DTYPES = 3, GROUP = 2048 /* elements of a group */ };
 
 static const char *const types[DTYPES] = {"fp32", "fp16", "bf16"};
 
@@ -65,16 +65,17 @@ static uint32_t special_bits(int rank, uint64_t i, enum tagc_dtype dtype) {
 
 static uint64_t stride_of(const struct setting *s) { return s->n + s->gap; }
 
-/* The values of the ranks of a host, each with a shard for every host. */
+/* The values of the ranks of a host, each with a shard for every host. The first group alone has specials. */
 static uint16_t *draw_values(const struct setting *s, int host) {
   const uint64_t stride = stride_of(s), shards = (uint64_t)(s->local * s->hosts);
   uint16_t *values = calloc(shards * stride, sizeof *values);
   for (uint64_t shard = 0; shard < shards; shard++)
     for (uint64_t i = 0; i < s->n; i++) {
       const int rank = host * s->local + (int)shard / s->hosts;
+      const int family = s->family == FAMILIES && i >= GROUP ? NORMAL : s->family;
       values[shard * stride + i] =
-        (uint16_t)(s->family == FAMILIES ? special_bits(rank, i, s->dtype)
-                                         : draw_bits((enum family)s->family, rank, i, s->divisor, s->dtype));
+        (uint16_t)(family == FAMILIES ? special_bits(rank, i, s->dtype)
+                                      : draw_bits((enum family)family, rank, i, s->divisor, s->dtype));
     }
   return values;
 }
@@ -271,6 +272,12 @@ static void check_families(bool brief) {
   }
 }
 
+/* The last of two groups ends a decode: it sees which specials all warps of the other one have seen. */
+static void check_two_groups(void) {
+  const struct setting s = {.hosts = 2, .local = 2, .n = 2311, .dtype = TAGC_FLOAT16, .divisor = 1, .family = FAMILIES};
+  ok(same(&s), "two groups: the host's messages and results");
+}
+
 static void check_hostile(void) {
   const struct setting s = {.hosts = 3, .local = 3, .n = 300, .dtype = TAGC_BFLOAT16, .divisor = 1, .hostile = true};
   ok(same(&s), "messages with other counts and places touch nothing else");
@@ -304,6 +311,7 @@ int main(int argc, char **argv) {
   }
   check_layout();
   check_families(brief);
+  check_two_groups();
   check_hostile();
   note("%llu bytes compared", (unsigned long long)compared);
   return tap_done();
