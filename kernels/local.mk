@@ -53,12 +53,14 @@ if HAVE_NVCC
 nodist_libtagc_a_SOURCES = kernels/device/fatbin.c
 kernels/device/libtagc_a-fatbin.$(OBJEXT): kernels/kernels.fatbin kernels/kernels.ptx
 nvcc_compile = $(NVCC) -std=c++17 -I$(top_srcdir) -fmad=false -ftz=false -prec-div=true -prec-sqrt=true $(NVCC_WARN_FLAGS)
-# One run makes both: it keeps the PTX of the oldest GPU, whose file has the short name where there is no newer one.
+# One run makes all: it keeps the PTX of the oldest GPU, whose file has the short name where there is no newer one, and
+# if that is among the targets the one of sm_80, which tests run, too.
 kernels/kernels.fatbin: $(cuda_sources) $(cuda_headers)
-	$(AM_V_GEN)rm -rf kernels/kept && $(MKDIR_P) kernels/kept && $(nvcc_compile) $(NVCC_TARGETS) -Xptxas -v \
+	$(AM_V_GEN)rm -rf kernels/kept kernels/compute_80.ptx && $(MKDIR_P) kernels/kept && $(nvcc_compile) $(NVCC_TARGETS) -Xptxas -v \
 	  -Xfatbin -compress-all -fatbin --keep --keep-dir kernels/kept -o $@ $(srcdir)/kernels/device/kernels.cu \
 	  >kernels/kernels.log 2>&1 || { cat kernels/kernels.log >&2; rm -f $@; exit 1; }; \
-	{ mv kernels/kept/kernels.compute_75.ptx kernels/compute_75.ptx 2>/dev/null || \
+	{ mv kernels/kept/kernels.compute_80.ptx kernels/compute_80.ptx 2>/dev/null; \
+	  mv kernels/kept/kernels.compute_75.ptx kernels/compute_75.ptx 2>/dev/null || \
 	  mv kernels/kept/kernels.ptx kernels/compute_75.ptx; } && rm -rf kernels/kept || { rm -f $@; exit 1; }
 kernels/kernels.ptx: kernels/kernels.fatbin
 	$(AM_V_GEN)sed -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' kernels/compute_75.ptx >$@.new && \
@@ -67,7 +69,7 @@ gpu-kernels: kernels/kernels.fatbin kernels/kernels.ptx
 kernel-info: kernels/kernels.fatbin
 	@$(srcdir)/kernels/device/kernel-info kernels/kernels.log
 	@$(srcdir)/kernels/device/sass-info kernels/kernels.fatbin || test $$? = 77
-CLEANFILES += kernels/kernels.fatbin kernels/kernels.log kernels/compute_75.ptx kernels/kernels.ptx kernels/kernels.ptx.new
+CLEANFILES += kernels/kernels.fatbin kernels/kernels.log kernels/compute_75.ptx kernels/compute_80.ptx kernels/kernels.ptx kernels/kernels.ptx.new
 else
 nodist_libtagc_a_SOURCES = kernels/device/fatbin_none.c
 kernel-info gpu-kernels: ; @echo "make $@ needs nvcc; configure found none" >&2; exit 1

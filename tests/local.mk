@@ -32,11 +32,13 @@ endif
 # quickstart sets TEST_CFLAGS, for the code of tests alone: most of a compiler's time goes into optimisation. Programs that
 # calculate for longer than a compiler optimises them are optimised all the same, and so is one that needs tail calls.
 tests/unit/%.o tests/e2e/%.o: CFLAGS += $(test_checks) $(TEST_CFLAGS)
-tests/e2e/calls/layouts.o tests/e2e/calls/reduce_scatter.o tests/e2e/calls/signatures.o tests/e2e/calls/steps.o \
+tests/e2e/calls/layouts.o tests/e2e/calls/reduce_scatter.o tests/e2e/calls/signatures.o \
   tests/e2e/faults/faults.o tests/e2e/hierarchy/levels.o tests/e2e/hierarchy/levels_life.o \
   tests/e2e/nccl/nccl_plugin_so-nccl_plugin.o tests/e2e/trace/trace.o tests/unit/allgather/test_exact.o \
   tests/unit/codec/test_residual.o tests/unit/lhc/test_exceptions.o tests/unit/lhc/test_variants.o \
   tests/unit/none/test_levels.o tests/unit/sparse/test_sparse.o: CFLAGS += $(if $(TEST_CFLAGS),-O1)
+tests/e2e/calls/all_reduce.o \
+  tests/e2e/calls/steps.o: CFLAGS += $(if $(TEST_CFLAGS),-O2)
 
 # libFuzzer has a main() for fuzz targets; without it fuzz/replay.c has one, which no other program takes.
 if FUZZERS

@@ -14,7 +14,12 @@
 enum { ALL = TAGC_EXACT_BLOCK, WORDS = ALL / TAGC_BYTES, SIZES = 4, EIGHT = 8 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+/* Where a mask takes more than one instruction, longer code is not faster, and takes long to compile. */
+#ifdef __BMI2__
 #define EXACT_UNROLL _Pragma("GCC unroll 8")
+#else
+#define EXACT_UNROLL
+#endif
 
 /* A block, padded with zeros. */
 struct exact_block {
@@ -46,12 +51,11 @@ static ALWAYS_INLINE uint32_t element_at(const void *from, uint32_t i, enum tagc
 }
 
 /* A block's elements, or their copy in `room`, followed by zeros. */
-static ALWAYS_INLINE const void *whole_block(const void *from, uint32_t count, enum tagc_dtype dtype,
-                                             uint32_t room[ALL]) {
+static ALWAYS_INLINE const void *whole_block(const void *from, uint32_t count, int size, uint32_t room[ALL]) {
   if (count == ALL)
     return from;
   memset(room, 0, ALL * sizeof *room);
-  return memcpy(room, from, count * tagc_dtype_size(dtype));
+  return memcpy(room, from, count * (size_t)size);
 }
 
 /* In the order of the floats, but for the sign: tagc_exact_ordered() with the highest bit turned. The other way is the
@@ -98,9 +102,12 @@ static ALWAYS_INLINE void find_exponents(struct exact_block *b, const void *refe
   if (dtype == TAGC_FLOAT32)
     for (int i = 0; i < ALL; i++)
       b->exponent[i] = (uint8_t)(wide[i] >> 23);
+  else if (dtype == TAGC_FLOAT16)
+    for (int i = 0; i < ALL; i++)
+      b->exponent[i] = exponent16(half[i], TAGC_FLOAT16);
   else
     for (int i = 0; i < ALL; i++)
-      b->exponent[i] = exponent16(half[i], dtype);
+      b->exponent[i] = exponent16(half[i], TAGC_BFLOAT16);
 }
 
 /* Adds the differences to the reference, which `to` may be. */
@@ -544,10 +551,10 @@ static ALWAYS_INLINE uint32_t count_lower_bits(struct exact_block *b, uint32_t e
 
 /* -- blocks -------------------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *reference, uint32_t count, uint8_t *to,
-                                               uint32_t *head, enum tagc_dtype dtype) {
-  const int size = (int)tagc_dtype_size(dtype);
-  const size_t stored = count * tagc_dtype_size(dtype);
+/* `size` is a constant where this is inlined. The types of two bytes differ in their exponents alone. */
+static TAGC_SPECIALISED size_t exact_encode_sized(const void *value, const void *reference, uint32_t count, uint8_t *to,
+                                                  uint32_t *head, enum tagc_dtype dtype, int size) {
+  const size_t stored = count * (size_t)size;
   uint32_t room[2][ALL];
   struct exact_block b;
   struct exact_map above;
@@ -555,8 +562,8 @@ static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *re
   *head = 0;
   if (memcmp(value, reference, stored) == 0)
     return 0;
-  const void *x = whole_block(value, count, dtype, room[0]), *y = whole_block(reference, count, dtype, room[1]);
-  if (dtype == TAGC_FLOAT32)
+  const void *x = whole_block(value, count, size, room[0]), *y = whole_block(reference, count, size, room[1]);
+  if (size == SIZES)
     take_differences32(&b, x, y);
   else
     take_differences16(&b, x, y);
@@ -580,15 +587,13 @@ static ALWAYS_INLINE size_t exact_encode_typed(const void *value, const void *re
 
 static size_t exact_encode(const void *value, const void *reference, uint32_t count, enum tagc_dtype dtype, uint8_t *to,
                            uint32_t *head) {
-  return dtype == TAGC_FLOAT32   ? exact_encode_typed(value, reference, count, to, head, TAGC_FLOAT32)
-         : dtype == TAGC_FLOAT16 ? exact_encode_typed(value, reference, count, to, head, TAGC_FLOAT16)
-                                 : exact_encode_typed(value, reference, count, to, head, TAGC_BFLOAT16);
+  return dtype == TAGC_FLOAT32 ? exact_encode_sized(value, reference, count, to, head, TAGC_FLOAT32, SIZES)
+                               : exact_encode_sized(value, reference, count, to, head, dtype, 2);
 }
 
 /* False: the stream does not hold what its head says. */
 static ALWAYS_INLINE bool read_stream(struct exact_block *b, const void *reference, const uint8_t *stream, size_t bytes,
-                                      uint32_t head, enum tagc_dtype dtype) {
-  const int size = (int)tagc_dtype_size(dtype);
+                                      uint32_t head, enum tagc_dtype dtype, int size) {
   const uint32_t level = head >> 8 & 15;
   struct bit_reader r = {.from = stream, .end = 8 * (uint64_t)bytes};
   if (level < TAGC_EXACT_MAP || level > TAGC_EXACT_MAP_MOST || !read_exact_map(&r, level, b->plane) ||
@@ -601,19 +606,20 @@ static ALWAYS_INLINE bool read_stream(struct exact_block *b, const void *referen
   return true;
 }
 
-static ALWAYS_INLINE void exact_decode_typed(const uint8_t *stream, size_t bytes, uint32_t head, const void *reference,
-                                             uint32_t count, void *to, enum tagc_dtype dtype) {
-  const size_t stored = count * tagc_dtype_size(dtype);
+static TAGC_SPECIALISED void exact_decode_sized(const uint8_t *stream, size_t bytes, uint32_t head,
+                                                const void *reference, uint32_t count, void *to, enum tagc_dtype dtype,
+                                                int size) {
+  const size_t stored = count * (size_t)size;
   uint32_t room[ALL];
   struct exact_block b;
   if ((head >> 8 & 15) == TAGC_EXACT_STORED && bytes >= stored) {
     memcpy(to, stream, stored);
     return;
   }
-  const void *y = whole_block(reference, count, dtype, room);
-  if (!read_stream(&b, y, stream, bytes, head, dtype))
+  const void *y = whole_block(reference, count, size, room);
+  if (!read_stream(&b, y, stream, bytes, head, dtype, size))
     memmove(to, reference, stored);
-  else if (dtype == TAGC_FLOAT32)
+  else if (size == SIZES)
     add_differences32(&b, y, count, to);
   else
     add_differences16(&b, y, count, to);
@@ -622,11 +628,9 @@ static ALWAYS_INLINE void exact_decode_typed(const uint8_t *stream, size_t bytes
 static void exact_decode(const uint8_t *stream, size_t bytes, uint32_t head, const void *reference, uint32_t count,
                          enum tagc_dtype dtype, void *to) {
   if (dtype == TAGC_FLOAT32)
-    exact_decode_typed(stream, bytes, head, reference, count, to, TAGC_FLOAT32);
-  else if (dtype == TAGC_FLOAT16)
-    exact_decode_typed(stream, bytes, head, reference, count, to, TAGC_FLOAT16);
+    exact_decode_sized(stream, bytes, head, reference, count, to, TAGC_FLOAT32, SIZES);
   else
-    exact_decode_typed(stream, bytes, head, reference, count, to, TAGC_BFLOAT16);
+    exact_decode_sized(stream, bytes, head, reference, count, to, dtype, 2);
 }
 
 /* -- digests ------------------------------------------------------------------------------------------------------- */

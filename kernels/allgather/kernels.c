@@ -55,8 +55,8 @@ static ALWAYS_INLINE void add_norms(struct tagc_allgather_norms *norms, const st
   norms->norm2 += (double)v16_sum(sum->value);
 }
 
-static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint64_t n,
-                                       struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED int compare_typed(const void *value, const void *got, uint64_t n,
+                                          struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
   uint64_t i = 0;
   for (; i + BLOCK <= n; i += BLOCK) {
     struct squares sum = {v16_all(0), v16_all(0)};
@@ -136,8 +136,8 @@ static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype) {
   return v16_load_as(stored, dtype);
 }
 
-static ALWAYS_INLINE int allgather_q8_to_codes_typed(const float *values, uint16_t scales[2], uint8_t *codes,
-                                                     struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED int allgather_q8_to_codes_typed(const float *values, uint16_t scales[2], uint8_t *codes,
+                                                        struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
   struct squares sum = {v16_all(0), v16_all(0)};
   for (uint32_t half = 0; half < 2; half++) {
     const uint32_t first = half * HALF;
@@ -164,8 +164,8 @@ static void allgather_q8_to_codes(const float *values, enum tagc_dtype dtype, ui
     allgather_q8_to_codes_typed(values, scales, codes, NULL, TAGC_FLOAT32);
 }
 
-static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t *codes, void *to,
-                                         enum tagc_dtype dtype) {
+static TAGC_SPECIALISED int q8_decode_typed(const uint16_t scales[2], const uint8_t *codes, void *to,
+                                            enum tagc_dtype dtype) {
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     __builtin_prefetch(codes + i + PREFETCH_BYTES);
     /* Hostile payloads may have NaN scales. */
@@ -216,8 +216,8 @@ static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 
   return next;
 }
 
-static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *record, uint8_t *base, uint16_t *lows,
-                                                    uint8_t *escaped, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED uint32_t lossless_encode_typed(const void *from, uint8_t *record, uint8_t *base, uint16_t *lows,
+                                                       uint8_t *escaped, enum tagc_dtype dtype) {
   struct v64 exponents[PARTS], rest, most;
   uint8_t *end = escaped;
   UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
@@ -267,8 +267,8 @@ static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1
   return next;
 }
 
-static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t base, const uint16_t *lows,
-                                               const uint8_t *escaped, void *to, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED int lossless_decode_typed(const uint8_t *record, uint8_t base, const uint16_t *lows,
+                                                  const uint8_t *escaped, void *to, enum tagc_dtype dtype) {
   uint8_t exponents[PARTS][TAGC_BYTES + 1];
   UNROLL_4_FOR (int part = 0; part < PARTS; part++) {
     uint64_t plane[3];
@@ -302,8 +302,8 @@ static void allgather_lossless_from_record(const uint8_t *record, uint8_t base, 
 
 /* -- delta --------------------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *reference, float *differences,
-                                                 enum tagc_dtype dtype) {
+static TAGC_SPECIALISED uint32_t delta_differ_typed(const void *from, const void *reference, float *differences,
+                                                    enum tagc_dtype dtype) {
   struct squares sum = {v16_all(0), v16_all(0)};
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
@@ -326,7 +326,8 @@ static uint32_t delta_differ(const void *from, const void *reference, enum tagc_
   return EACH_TYPE(dtype, delta_differ_typed, from, reference, differences);
 }
 
-static ALWAYS_INLINE int delta_add_typed(const float *differences, void *reference, void *to, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED int delta_add_typed(const float *differences, void *reference, void *to,
+                                            enum tagc_dtype dtype) {
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     char *old = (char *)reference + i * tagc_dtype_size(dtype);
     __builtin_prefetch(old + PREFETCH_BYTES, 1);
@@ -363,8 +364,8 @@ static ALWAYS_INLINE void copy_element(void *to, uint32_t at, const void *from, 
     ((uint16_t *)to)[at] = ((const uint16_t *)from)[of];
 }
 
-static ALWAYS_INLINE uint32_t support_encode_typed(const void *from, void *values, uint8_t *index, uint8_t *kind,
-                                                   enum tagc_dtype dtype) {
+static TAGC_SPECIALISED uint32_t support_encode_typed(const void *from, void *values, uint8_t *index, uint8_t *kind,
+                                                      enum tagc_dtype dtype) {
   uint64_t mask[PARTS];
   uint32_t count = 0, done = 0;
   fetch_ahead(from, BLOCK * tagc_dtype_size(dtype), false);
@@ -394,8 +395,8 @@ static uint32_t support_encode_block(const void *from, enum tagc_dtype dtype, vo
   return EACH_TYPE(dtype, support_encode_typed, from, values, index, kind);
 }
 
-static ALWAYS_INLINE int support_decode_typed(uint8_t kind, const uint8_t *index, const void *values, void *to,
-                                              enum tagc_dtype dtype) {
+static TAGC_SPECIALISED int support_decode_typed(uint8_t kind, const uint8_t *index, const void *values, void *to,
+                                                 enum tagc_dtype dtype) {
   uint64_t mask[PARTS];
   uint32_t done = 0;
   fetch_ahead(to, BLOCK * tagc_dtype_size(dtype), true);

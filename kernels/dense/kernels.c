@@ -25,8 +25,8 @@ enum {
 /* -- in and out ---------------------------------------------------------------------------------------------------- */
 
 /* The settings are constants where this is inlined. */
-static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, float scale, const float *residual,
-                                     bool has_residual, float *values) {
+static TAGC_SPECIALISED bool load_typed(const void *from, enum tagc_dtype dtype, float scale, const float *residual,
+                                        bool has_residual, float *values) {
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     const void *at = tagc_element_of(from, i, dtype);
@@ -55,7 +55,7 @@ static bool dense_load(const void *from, enum tagc_dtype dtype, float scale, con
 #undef LOAD
 }
 
-static ALWAYS_INLINE bool has_exceptions_typed(const void *from, uint64_t n, enum tagc_dtype dtype, float scale) {
+static TAGC_SPECIALISED bool has_exceptions_typed(const void *from, uint64_t n, enum tagc_dtype dtype, float scale) {
   struct v16i most = v16i_all(0);
   uint64_t i = 0;
   bool seen = false;
@@ -90,8 +90,8 @@ static ALWAYS_INLINE void finish_typed(const float *sum, const void *own, void *
   }
 }
 
-static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
-                                    enum tagc_dtype dtype) {
+static TAGC_SPECIALISED void finish_as(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
+                                       enum tagc_dtype dtype) {
   result.dtype = dtype;
   if (tagc_divides_by_inverse(result.divisor))
     finish_typed(sum, own, recv, result, true);
@@ -169,8 +169,8 @@ static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit
   return v16_clamp(v16_sub(v16_add(y, v16_all(TAGC_NEAREST)), v16_all(TAGC_NEAREST)), limit);
 }
 
-static ALWAYS_INLINE void q8_to_codes_typed(const float *values, const uint16_t *chance, bool by_chance,
-                                            uint16_t *scales, uint8_t *codes, float *left) {
+static TAGC_SPECIALISED void q8_to_codes_typed(const float *values, const uint16_t *chance, bool by_chance,
+                                               uint16_t *scales, uint8_t *codes, float *left) {
   scales[0] = tagc_scale_up(v16_largest(values, BLOCK), 127);
   const float inverse = tagc_scale_inverse(scales[0]), scale = tagc_from_bf16(scales[0]);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
@@ -197,8 +197,8 @@ static void q8_add(float *sum, const uint16_t *scales, const uint8_t *codes) {
     v16_store(sum + i, v16_add(v16_load(sum + i), v16_mul(v16i_to_float(v16i_load_bytes(codes + i)), scale)));
 }
 
-static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *chance, bool by_chance,
-                                          uint16_t *scales, uint8_t *codes, float *decoded) {
+static TAGC_SPECIALISED void q4_encode_typed(const float *rotated, const uint16_t *chance, bool by_chance,
+                                             uint16_t *scales, uint8_t *codes, float *decoded) {
   float inverse[2], scale[2];
   for (uint32_t half = 0; half < 2; half++) {
     scales[half] = tagc_scale_up(v16_largest(rotated + half * HALF, HALF), 7);

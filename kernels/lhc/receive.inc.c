@@ -128,8 +128,8 @@ static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sum
   return (uint32_t)__builtin_popcount(mask);
 }
 
-static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_result_format result,
-                                       uint32_t from, uint32_t to) {
+static TAGC_SPECIALISED void output_lines(const struct tagc_lhc_output *out, struct tagc_result_format result,
+                                          uint32_t from, uint32_t to) {
   /* In locals, because vector stores may alias all pointees. */
   const uint32_t stripes = out->geo->grid.stripes, *const masks = out->masks, *const sums = out->sums;
   const size_t stripe_lines = out->geo->grid.stripe_lines, support = out->support;

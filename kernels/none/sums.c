@@ -54,7 +54,7 @@ static ALWAYS_INLINE uint32_t part_count(const struct tagc_job *job, uint64_t i)
 
 /* -- in rank order ------------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE bool rank_order_as(const struct tagc_job *job, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED bool rank_order_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const void *own = tagc_job_shard(job, job->rank);
   const struct v16 scale = v16_all(job->scale), divisor = v16_all(job->divisor);
   struct v16i most = v16i_all(0);
@@ -150,7 +150,7 @@ static ALWAYS_INLINE bool wide_round(const struct wide_sums *sums, uint32_t span
   return exact;
 }
 
-static ALWAYS_INLINE bool exact_as(const struct tagc_job *job, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED bool exact_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const void *own_shard = tagc_job_shard(job, job->rank);
   const struct tagc_exact_quotient by = quotient_of(job);
   const uint32_t span = tagc_exact_span((uint32_t)job->shape.nranks, dtype);
@@ -183,8 +183,8 @@ static ALWAYS_INLINE struct v16i note_exceptions(struct v16i met, struct v16 x) 
 
 /* Two ranks, 16 bits: fp32 has 2 p + 2 bits or more, so that rounding to it before changes no result (precise.c). Adds
  * elements `from` to `to`. */
-static ALWAYS_INLINE bool pairs_between(const struct tagc_job *job, uint64_t from, uint64_t to, enum tagc_dtype dtype,
-                                        bool mean) {
+static TAGC_SPECIALISED bool pairs_between(const struct tagc_job *job, uint64_t from, uint64_t to,
+                                           enum tagc_dtype dtype, bool mean) {
   const void *own_shard = tagc_job_shard(job, job->rank), *other_shard = message_of(job, 1 - job->rank);
   const struct v16 half = v16_all(0.5f), zero = v16_all(0);
   struct v16i met = v16i_all(0);
@@ -245,7 +245,7 @@ static ALWAYS_INLINE void add_tile(const uint16_t *own, const uint16_t *other, u
 }
 
 /* Tile by tile. One with exceptions goes the longer way, like the rest of the shard. */
-static ALWAYS_INLINE bool bf16_pairs(const struct tagc_job *job, bool mean) {
+static TAGC_SPECIALISED bool bf16_pairs(const struct tagc_job *job, bool mean) {
   const uint16_t *own = tagc_job_shard(job, job->rank), *other = message_of(job, 1 - job->rank);
   uint16_t *const recv = job->recv;
   const uint64_t whole = job->scale == 1 ? job->shape.n / TILE * TILE : 0;
@@ -283,8 +283,8 @@ static bool sum_exactly(const struct tagc_job *job) {
 
 /* -- two levels (levels.h) ----------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE void add_local_as(const struct tagc_job *job, int shard, const struct tagc_levels_message *to,
-                                       enum tagc_dtype dtype) {
+static TAGC_SPECIALISED void add_local_as(const struct tagc_job *job, int shard, const struct tagc_levels_message *to,
+                                          enum tagc_dtype dtype) {
   const uint32_t span = tagc_exact_span_in(24, (uint64_t)job->shape.local, dtype);
   for (uint64_t i = 0; i < job->shape.n && *to->count != TAGC_LEVELS_FULL; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
@@ -321,7 +321,7 @@ static ALWAYS_INLINE void wide_add_host(const struct tagc_job *job, int host, ui
     wide_add(sums, load_some(tagc_levels_values(job, host, l), i, count, dtype));
 }
 
-static ALWAYS_INLINE bool levels_as(const struct tagc_job *job, enum tagc_dtype dtype) {
+static TAGC_SPECIALISED bool levels_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const struct tagc_exact_quotient by = quotient_of(job);
   const uint32_t span = tagc_exact_span((uint32_t)(job->shape.nranks * job->shape.local), TAGC_FLOAT32);
   struct v16i met = v16i_all(0);

@@ -106,8 +106,8 @@ static void sparse_add_block(const struct tagc_sparse_input *in, uint64_t block,
     sparse_add_block_typed(in, false, block, sum);
 }
 
-static ALWAYS_INLINE bool sum_blocks(const struct tagc_sparse_input *in, bool exact, struct tagc_result_format result,
-                                     uint64_t from, uint64_t to) {
+static TAGC_SPECIALISED bool sum_blocks(const struct tagc_sparse_input *in, bool exact,
+                                        struct tagc_result_format result, uint64_t from, uint64_t to) {
   const char *own = tagc_element_of(tagc_job_shard(in->job, in->job->rank), from * BLOCK, result.dtype);
   char *recv = (char *)in->job->recv + from * BLOCK * tagc_dtype_size(result.dtype);
   const size_t step = LANES * tagc_dtype_size(result.dtype);

@@ -129,8 +129,8 @@ static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, s
 }
 
 /* The members of `input` are constants where this is inlined. */
-static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
-                                     struct block *out) {
+static TAGC_SPECIALISED void scan_lines(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
+                                        struct block *out) {
   struct block block = *out;
   if (shard->grid->stripes == 1)
     scan_single(shard, input, &block);
