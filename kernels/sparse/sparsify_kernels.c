@@ -64,7 +64,8 @@ static ALWAYS_INLINE uint8_t measure_typed(const void *send, const float *residu
   return exponent_of(&block);
 }
 
-static uint8_t measure_block(const void *send, const float *residual, uint32_t count, enum tagc_dtype dtype, float scale) {
+static uint8_t measure_block(const void *send, const float *residual, uint32_t count, enum tagc_dtype dtype,
+                             float scale) {
   if (!residual)
     return measure_typed(send, NULL, count, (struct tagc_sparsify_input){dtype, true, false, scale});
   if (dtype == TAGC_FLOAT32)
