@@ -2,6 +2,7 @@
 #include "interpose/comm/chunking.h"
 
 #include "interpose/comm/comm.h"
+#include "kernels/codec/assign_buffer.h"
 
 bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count) {
   struct tagc_layout all = {0};
@@ -10,8 +11,8 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
   for (int k = 0; k < slot->chunking.chunks.count && good; k++) {
     const struct tagc_shape shape = tagc_chunk_shape(&slot->packed, &slot->chunking.chunks, k);
     struct tagc_layout *its = &slot->chunking.layout[k];
-    good = device->layout(device, slot->codec, &shape, its) && !its->exponent_bytes == !slot->layout.exponent_bytes &&
-           !its->sketch_count == !slot->layout.sketch_count;
+    good = device->layout(device, slot->codec, &shape, its) &&
+           (slot->chunking.chunks.count == 1 || tagc_chunks_possible(slot->codec, its));
     all.exponent_bytes += its->exponent_bytes;
     all.sketch_count += its->sketch_count;
     all.message_bytes += its->message_bytes;
@@ -26,16 +27,21 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
 }
 
 size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base) {
-  size_t used = 0;
+  size_t used = 0, measured = 0;
   if (slot->chunking.chunks.count <= 1)
     return tagc_job_assign_buffers(job, base);
+  job->exponents = tagc_assign_buffer(base, &used, (size_t)slot->packed.nranks * slot->layout.exponent_bytes);
   for (int k = 0; k < slot->chunking.chunks.count; k++) {
     struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->packed, &slot->chunking.chunks, k)},
                     *to = base ? &chunk[k] : &sized;
     if (base)
       *to = tagc_chunk_job(job, &slot->chunking.chunks, k);
     to->layout = slot->chunking.layout[k];
+    to->layout.exponent_bytes = 0; /* they lie together */
     used += tagc_job_assign_buffers(to, base ? base + used : NULL);
+    to->layout = slot->chunking.layout[k];
+    to->exponents = base ? job->exponents + measured : NULL;
+    measured += (size_t)slot->packed.nranks * to->layout.exponent_bytes;
   }
   return used;
 }

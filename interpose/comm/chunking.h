@@ -2,9 +2,8 @@
  * TAGC_DEPTH: the chunks (kernels/codec/chunks.h) in which calls of a slot are compressed, and their buffers.
  *
  * A call is cut as long as the payload of a chunk is worth an exchange of its own. TAGC_CODEC=auto knows the wire and
- * the codec, and cuts only if that should be faster. Codecs with several exchanges (lhc) are not cut. All of this
- * follows from facts that are equal on all ranks. A rank without a side stream reports that in the vote (proposal.c),
- * and all ranks use one chunk.
+ * the codec, and cuts only if that should be faster. All of this follows from facts that are equal on all ranks. A rank
+ * without a side stream reports that in the vote (proposal.c), and all ranks use one chunk.
  */
 #ifndef INTERPOSE_COMM_CHUNKING_H
 #define INTERPOSE_COMM_CHUNKING_H
@@ -34,7 +33,8 @@ bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct 
                                  struct tagc_allgather_chunking *chunking, int count);
 
 /* Makes the chunks' jobs from the call's job. Their payloads and states lie from `base` on (aligned to 64 bytes). With
- * one chunk the call's own job gets these. Returns the bytes needed; with base = NULL does nothing else. */
+ * one chunk the call's own job gets these; with several, the exponents of all, which go in one exchange. Returns the
+ * bytes needed; with base = NULL does nothing else. */
 size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base);
 size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunking *chunking, struct tagc_allgather_job *job,
                                       struct tagc_allgather_job *chunk, uint8_t *base);

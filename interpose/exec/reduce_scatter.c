@@ -29,7 +29,7 @@ static struct tagc_job *job_of(struct tagc_work *w, unsigned chunk) {
 }
 
 static bool has_exponents(const struct tagc_work *w) {
-  return tagc_work_compresses(w) && w->reduce.job.layout.exponent_bytes > 0; /* then in one chunk */
+  return tagc_work_compresses(w) && w->reduce.job.layout.exponent_bytes > 0;
 }
 
 static bool has_last(const struct tagc_work *w) { return w->reduce.told != NULL || w->reduce.lacks_sums; }
@@ -334,6 +334,16 @@ static bool flush_residual(struct tagc_work *w) {
   return good;
 }
 
+/* Chunks are prepared when they are encoded, with the exponents of all ranks. */
+static bool measure_chunks(struct tagc_work *w) {
+  bool good = true;
+  for (unsigned k = 0; k < w->chunks[0] && has_exponents(w) && good; k++) {
+    good = w->device->measure(w->device, codec_of(w), &w->reduce.chunk[k], w->call->stream);
+    w->reduce.chunk[k].measured = true;
+  }
+  return good;
+}
+
 static ncclResult_t reduce_prepare(struct tagc_work *w) {
   const uint64_t began = tagc_clock_ns();
   bool good = !w->reduce.sums || tagc_work_mark(w, TAGC_MARK_SUMMED);
@@ -341,7 +351,9 @@ static ncclResult_t reduce_prepare(struct tagc_work *w) {
     good = good && tagc_partial_pack(&w->reduce.partial, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
     good = good && flush_residual(w);
-  else if (w->chunks[0] == 1) /* chunks are prepared when they are encoded */
+  else if (w->chunks[0] > 1)
+    good = good && measure_chunks(w);
+  else
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
   w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);

@@ -144,15 +144,14 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   q.packed.keep_ppm = keep_ppm;
   if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_NONE)
     return never;
-  const double peers = q.packed.nranks - 1, elements = peers * (double)q.packed.n;
+  const double elements = (q.packed.nranks - 1) * (double)q.packed.n;
   const struct tagc_shape whole = tagc_plan_shard(&q);
-  const struct tagc_call_times times = {
+  struct tagc_call_times times = {
     .encode_ns = elements * measured->encode_ns,
     .decode_ns = elements * measured->decode_ns,
     .chunk_ns = measured->call_ns / 2,
-    .wire_ns = tagc_layout_wire_ns(&q.packed, &layout, &wire->ring, &wire->exchange),
-    .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
   };
+  tagc_call_times_fill(&times, &q.packed, &layout, &wire->ring, &wire->exchange);
   const int chunks = tagc_chunk_count(q.options, q.codec, &q.packed, &layout, &times);
   const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
                         (tagc_plan_is_all_reduce(&q) ? time_of_allgather_phase(&q, gradient, wire) : 0);

@@ -2,8 +2,7 @@
  * TAGC_DEPTH: the number of chunks (kernels/codec/chunks.h) of a compressed call. Pure functions.
  *
  * By default a call goes in chunks as long as the bytes that a rank sends of one are worth an exchange of their own.
- * TAGC_CODEC=auto knows the wire and the codec, and cuts only if that should be faster. Codecs with several exchanges
- * (lhc): one chunk.
+ * TAGC_CODEC=auto knows the wire and the codec, and cuts only if that should be faster.
  */
 #ifndef INTERPOSE_POLICY_CHUNK_COUNT_H
 #define INTERPOSE_POLICY_CHUNK_COUNT_H

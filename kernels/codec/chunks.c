@@ -17,7 +17,7 @@ struct tagc_chunks tagc_chunks_of(uint64_t n, int count) {
 }
 
 bool tagc_chunks_possible(const struct tagc_codec *codec, const struct tagc_layout *layout) {
-  return !codec->whole && !layout->exponent_bytes && !layout->sketch_count;
+  return !layout->exponent_bytes || codec->measure;
 }
 
 double tagc_chunk_share(int k, int count) {

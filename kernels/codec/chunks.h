@@ -8,8 +8,11 @@
  * Blocks   Chunks begin at multiples of TAGC_CHUNK_ELEMENTS of a shard, which no block of a codec or of a residual
  *          spans; the last one takes the rest. There are fewer chunks if the first would else be shorter than that.
  * Each     is a call of its codec, with its own payloads and state. Codecs that work on blocks (none, bf16, q8 without
- *          chance) give the bits of the whole call; sparse chooses the largest values of each chunk. Codecs with
- *          several exchanges (codec.h: `whole`) are not cut: each exchange would have to wait for the others.
+ *          chance) give the bits of the whole call; sparse and lhc choose the largest values of each chunk, and a
+ *          chunk of lhc has sketches of its own.
+ * Before   Exponents must be those of all ranks before a chunk is encoded. An exchange of them for each chunk would
+ *          have to wait for the payloads of the chunk before, and encode for it. So measure (codec.h) reads all of the
+ *          gradient first, and one exchange has the exponents of all chunks. They are those of the whole call.
  * Residual Each chunk has its part, one after the other; together they take as much as the whole call's.
  * Gathers  If a chunk of an all-gather is refused, the whole call is repeated plainly. The other chunks may have
  *          written their parts of recv and of the reference by then; refer() of the whole repairs the reference. There
@@ -31,7 +34,7 @@ struct tagc_chunks {
 /* Shards of n elements in at most `count` chunks (1 to TAGC_CHUNKS). */
 struct tagc_chunks tagc_chunks_of(uint64_t n, int count);
 
-/* False for codecs with several exchanges: their calls are not cut. */
+/* False for calls with exponents that no measure gives: they are not cut. */
 bool tagc_chunks_possible(const struct tagc_codec *codec, const struct tagc_layout *layout);
 
 /* The share of chunk k of a long shard, whose blocks do not matter: with four chunks 1/6, 1/3, 1/3, 1/6. */

@@ -9,7 +9,8 @@
  *               exponents  uint8, nranks x exponent_bytes, all-reduced with max, in place
  *               sketch     int32, nranks x sketch_count, reduce-scattered with sum (wrapping)
  *               message    bytes, one of message_bytes to the owner of every foreign shard, all to all
- *             in the order prepare, {exponents}, encode, {sketch and messages}, decode.
+ *             in the order prepare, {exponents}, encode, {sketch and messages}, decode. In chunks (chunks.h): measure
+ *             of all, {exponents of all}, and then of each prepare, encode, {sketch and messages}, decode.
  * Decisions   layout() is a pure function: equal arguments give equal layouts on every rank (the plan relies on it).
  * Bits        The result is the same, bit for bit, on every device and every run (no libm, no contraction, round to
  *             nearest even, denormal modes set by the caller, |x| < 2^-120 counts as zero).
@@ -82,6 +83,7 @@ struct tagc_job {
   bool stochastic;           /* round by chance, which keeps the mean, and not to nearest; reproducible */
   bool beside;         /* the program's own work goes on meanwhile: a device leaves it most of itself. Changes no bit */
   uint8_t *exponents;  /* nranks x exponent_bytes */
+  bool measured;       /* they are those of all ranks already: prepare leaves them alone */
   int32_t *sketch_out; /* nranks x sketch_count; the own shard's part is zero */
   int32_t *sketch_in;  /* sketch_count: the sum over ranks of this rank's shard */
   uint8_t *message_out;           /* nranks x message_bytes; the own shard's part is never sent */
@@ -107,10 +109,13 @@ struct tagc_codec {
   const char *name;                       /* as in TAGC_CODEC */
   bool needs_residual;                    /* refuses to run without one: its unsent values would be lost */
   const struct tagc_codec_levels *levels; /* NULL: NCCL adds the values of a host's ranks */
-  bool whole;                             /* calls are not cut in chunks (chunks.h), because it has several exchanges */
 
   /* Fills *out for a shape. False if this codec cannot carry it (*out is undefined then). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);
+
+  /* Only reads: fills job->exponents for all shards as prepare would. So calls with exponents can be cut in chunks
+   * (chunks.h). Needs no state. NULL: calls with exponents are not cut. */
+  void (*measure)(struct tagc_job *job);
 
   /* Adds the residual to the scaled gradient, selects, and fills job->exponents for all shards; may begin messages.
    * NULL: nothing to prepare. The residual then holds scale*g + e minus the selected values. */

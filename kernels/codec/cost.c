@@ -93,10 +93,26 @@ double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts 
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
 }
 
+/* What measure takes of the time of prepare and encode: it reads the same, and writes nothing. Measured on the host
+ * (tests/bench/RESULTS.md). */
+static const double MEASURE_SHARE = 0.2;
+
+void tagc_call_times_fill(struct tagc_call_times *times, const struct tagc_shape *shape,
+                          const struct tagc_layout *layout, const struct tagc_link *ring,
+                          const struct tagc_link *all_to_all) {
+  const double peers = shape->nranks - 1;
+  times->wire_ns = tagc_layout_wire_ns(shape, layout, ring, all_to_all);
+  times->exponents_ns = steps(2 * peers, (double)layout->exponent_bytes, ring);
+  times->latency_ns =
+    all_to_all->latency_ns + peers * all_to_all->message_ns + (layout->sketch_count ? peers * ring->latency_ns : 0);
+  times->measure_ns = layout->exponent_bytes ? MEASURE_SHARE * times->encode_ns : 0;
+}
+
 /* `encoded`: the time when the next chunk to send is ready; `side`: when the side stream becomes idle. */
 double tagc_call_ns(const struct tagc_call_times *t, int count) {
-  const double bytes_ns = t->wire_ns - t->latency_ns;
-  double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), side = encoded, wire = 0;
+  const double bytes_ns = t->wire_ns - t->latency_ns - t->exponents_ns;
+  const double before = t->exponents_ns + (count > 1 ? t->measure_ns : 0);
+  double encoded = before + t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), side = encoded, wire = 0;
   for (int k = 0; k < count; k++) {
     wire = max_double(wire, encoded) + t->latency_ns + bytes_ns * tagc_chunk_share(k, count);
     if (k + 1 < count)

@@ -76,13 +76,20 @@ struct tagc_call_times {
   double chunk_ns;             /* of each encode and decode of a chunk, whatever its size */
   double wire_ns;              /* of the whole exchange, in one chunk */
   double latency_ns;           /* the part of wire_ns that each exchange takes, whatever its size */
+  double exponents_ns;         /* the part of wire_ns that comes before the first chunk */
+  double measure_ns;           /* in several chunks, before that: of measure (codec.h) */
 };
+
+/* Fills in the times on the wire, and measure_ns from encode_ns. */
+void tagc_call_times_fill(struct tagc_call_times *times, const struct tagc_shape *shape,
+                          const struct tagc_layout *layout, const struct tagc_link *ring,
+                          const struct tagc_link *all_to_all);
 
 /* The time of a call in `count` chunks (kernels/codec/chunks.h): one chunk is encoded or decoded while another travels.
  * The side stream and the wire are two machines that each do one thing after the other: a flow shop with two machines,
  * where jobs return to the first. e(k), x(k), d(k) are the times to encode, send and decode chunk k: its share of the
  * whole plus the constant part. In the order of the side stream in run_chunks() of interpose/exec/execute.c:
- *   E(0) = e(0)
+ *   E(0) = measure + exponents + e(0)
  *   E(k) = max(E(k-1), D(k-2)) + e(k)      the next chunk is encoded before the one that has come is decoded
  *   X(k) = max(X(k-1), E(k)) + x(k)
  *   D(k) = max(X(k), E(k+1), D(k-1)) + d(k)

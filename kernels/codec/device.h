@@ -108,12 +108,14 @@ struct tagc_device {
   bool (*takes_stream)(const struct tagc_device *self, void *stream);
 
   /* Codecs. layout: codec->layout() with the state that this device needs; false also if the codec does not run here.
-   * The others enqueue the codec's functions of these names; flush: tagc_residual_flush(). */
+   * The others enqueue the codec's functions of these names; flush: tagc_residual_flush(). measure: only of codecs that
+   * have it; the caller sets job->measured. */
   bool (*layout)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
                  struct tagc_layout *out);
   /* Estimates the cost of a call. False if the host can measure it, or if the codec does not run here. */
   bool (*cost)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
                struct tagc_gpu_cost *out);
+  bool (*measure)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*prepare)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*encode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*decode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);

@@ -17,6 +17,7 @@ struct tagc_cuda_codec {
   const struct tagc_codec *codec;
   /* codec->layout() with the state that the kernels need. */
   bool (*layout)(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
+  tagc_cuda_step *measure; /* NULL: the codec has none */
   tagc_cuda_step *prepare; /* NULL: nothing to prepare */
   tagc_cuda_step *encode, *decode;
   bool ends; /* its decode obeys job->ends */

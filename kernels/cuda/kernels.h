@@ -46,6 +46,7 @@
   X(tagc_sparse_out) \
   X(tagc_sparse_in_starts) \
   X(tagc_sparse_in) \
+  X(tagc_lhc_measure) \
   X(tagc_lhc_clear) \
   X(tagc_lhc_send) \
   X(tagc_lhc_open) \

@@ -316,6 +316,11 @@ static bool run_codec_step(const struct tagc_device *self, tagc_cuda_step *step,
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, what));
 }
 
+static bool cuda_measure(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                         void *stream) {
+  return run_codec_step(self, tagc_cuda_codec_of(codec)->measure, codec, job, stream, "cuLaunchKernel for exponents");
+}
+
 static bool cuda_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
                          void *stream) {
   tagc_cuda_step *prepare = tagc_cuda_codec_of(codec)->prepare;
@@ -398,6 +403,7 @@ static const struct tagc_device functions = {
   .takes_stream = cuda_takes_stream,
   .layout = cuda_layout,
   .cost = cuda_cost,
+  .measure = cuda_measure,
   .prepare = cuda_prepare,
   .encode = cuda_encode,
   .decode = cuda_decode,

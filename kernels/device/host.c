@@ -106,6 +106,13 @@ static bool host_cost(const struct tagc_device *self, const struct tagc_codec *c
   return false;
 }
 
+static bool host_measure(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                         void *stream) {
+  (void)self, (void)stream;
+  codec->measure(job);
+  return true;
+}
+
 static bool host_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
                          void *stream) {
   (void)self, (void)stream;
@@ -280,6 +287,7 @@ const struct tagc_device tagc_device_host = {
   .takes_stream = host_takes_stream,
   .layout = host_layout,
   .cost = host_cost,
+  .measure = host_measure,
   .prepare = host_prepare,
   .encode = host_encode,
   .decode = host_decode,

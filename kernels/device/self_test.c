@@ -169,16 +169,29 @@ static bool compare_message(struct tried *t, const struct tagc_job *host) {
                                 said < sizeof flags ? said : sizeof flags);
 }
 
+/* Tries the exponents before a chunk; prepare fills them in anew. */
+static bool try_measure(struct tried *t, struct tagc_job *host) {
+  const struct tagc_device *device = t->run.device;
+  if (!t->codec->measure)
+    return true;
+  t->codec->measure(host);
+  if (!device->measure(device, t->codec, &t->its.job, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return tagc_self_test_compare(&t->run, "measured exponents differ", host->exponents, t->its.job.exponents,
+                                RANKS * host->layout.exponent_bytes);
+}
+
 /* Tries the sending side; the gradient is filled in. */
 static bool try_send(struct tried *t, struct played ranks[RANKS]) {
   const struct tagc_codec *codec = t->codec;
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t exponents = RANKS * host->layout.exponent_bytes;
+  if (!put_on_device(t, (void *)(uintptr_t)job->send, host->send, bytes_sent(&host->shape)) || !try_measure(t, host))
+    return false;
   for (int r = 0; r < RANKS && codec->prepare; r++)
     codec->prepare(&ranks[r].its.job);
-  if (!put_on_device(t, (void *)(uintptr_t)job->send, host->send, bytes_sent(&host->shape)) ||
-      !device->prepare(device, codec, job, t->run.stream))
+  if (!device->prepare(device, codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   if (!tagc_self_test_compare(&t->run, "exponents differ", host->exponents, job->exponents, exponents))
     return false;

@@ -37,8 +37,8 @@ const struct tagc_lhc_kernels *tagc_lhc_kernels(void) { return TAGC_OF_VARIANT(t
 const struct tagc_codec tagc_codec_lhc = {
   .name = "lhc",
   .needs_residual = true,
-  .whole = true,
   .layout = tagc_lhc_layout,
+  .measure = tagc_lhc_measure,
   .prepare = tagc_lhc_prepare,
   .encode = tagc_lhc_encode,
   .decode = tagc_lhc_decode,

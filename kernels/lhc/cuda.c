@@ -84,6 +84,7 @@ static struct tagc_lhc_call lhc_call_of(const struct tagc_job *job, struct tagc_
     .sketch_in = job->sketch_in,
     .exponent_bytes = job->layout.exponent_bytes,
     .sketch_count = job->layout.sketch_count,
+    .measured = job->measured,
   };
   tagc_lhc_geometry_fill(&lhc.geo, &job->shape);
   tagc_lhc_message_fill(message, &lhc.geo);
@@ -108,7 +109,7 @@ static struct tagc_choose_call choose_of(const struct tagc_lhc_call *lhc, const 
   return (struct tagc_choose_call){
     .call = lhc->call,
     .grid = lhc->geo.grid,
-    .exponents = lists ? NULL : lhc->exponents,
+    .exponents = lists || lhc->measured ? NULL : lhc->exponents,
     .exponent_bytes = lhc->exponent_bytes,
     .bitmap = lists ? state->bitmap : (uint32_t *)(lhc->call.message_out + lhc->bitmap_at),
     .bitmap_words = lists ? state->bitmap_words : lhc->call.message_bytes / sizeof(uint32_t),
@@ -122,6 +123,19 @@ static int clear(const struct tagc_cuda_launcher *launcher, const struct tagc_lh
   const uint64_t bytes = lhc->call.nranks * (4 * lhc->sketch_count + lhc->exponent_bytes);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (bytes + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
   return tagc_cuda_launch(launcher, tagc_lhc_clear_kernel, grid, lhc, stream);
+}
+
+int tagc_lhc_cuda_measure(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,
+                          const struct tagc_job *job, struct tagc_counts *counts, void *stream) {
+  struct lhc_state state;
+  struct tagc_lhc_message message;
+  const struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);
+  const uint64_t groups = (lhc.exponent_bytes + TAGC_CUDA_THREADS / 32 - 1) / (TAGC_CUDA_THREADS / 32);
+  (void)codec;
+  if (lhc.geo.hashes == 0)
+    return 0;
+  return tagc_cuda_launch(launcher, tagc_lhc_measure_kernel, tagc_cuda_grid_for(launcher, groups, lhc.call.nranks),
+                          &lhc, stream);
 }
 
 int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,

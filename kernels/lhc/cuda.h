@@ -2,10 +2,11 @@
  * The codec `lhc` on a GPU: the work of lhc.cu, and its launch from the host. Exponents, sketches, messages, residuals
  * and results are those of codec.c, bit for bit; calls are those of cuda/call.h; sparsify_cuda.h chooses.
  *
- * Launches   prepare 7 (clear, six to choose), encode 2 (send, close), decode 4 (check, open, recover, result). If
- *            groups share a stripe, decode has list, build, look, and the first rounds, too: 9 or 23 in all. Of its
- *            own state, decode needs nothing from prepare. Small shards have lists instead of sketches
- *            (sparse/cuda.h): 6, 3 and 3.
+ * Launches   measure 1, prepare 7 (clear, six to choose), encode 2 (send, close), decode 4 (check, open, recover,
+ *            result). If groups share a stripe, decode has list, build, look, and the first rounds, too: 9 or 23 in
+ *            all. Of its own state, decode needs nothing from prepare. Small shards have lists instead of sketches
+ *            (sparse/cuda.h): 0, 6, 3 and 3.
+ * measure    Reads g and e; a warp takes a block of 1,024 positions.
  * send       Reads g and e a second time, with the bitmap. A chosen value costs 3 or 4 atomic additions, which the
  *            second-level cache performs (a stripe's counters have 260 KB at most). The residual is written once, with
  *            the errors of quantising.
@@ -83,13 +84,13 @@ struct tagc_lhc_call {
   struct tagc_lhc_line *lines; /* of the shard */
   uint32_t parts, most_parts;  /* groups of a stripe */
   uint32_t round;              /* of take; recover begins with it */
-  uint32_t unused;             /* no padding: drivers take all bytes */
+  uint32_t measured;           /* 1: the exponents are known, and stay */
 };
 
 /* -- the host's side ----------------------------------------------------------------------------------------------- */
 
 /* See cuda/codecs.h. */
 bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
-tagc_cuda_step tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode;
+tagc_cuda_step tagc_lhc_cuda_measure, tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode;
 
 #endif

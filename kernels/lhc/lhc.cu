@@ -15,15 +15,47 @@ namespace lhc {
 
 /* -- before all ---------------------------------------------------------------------------------------------------- */
 
+enum { ROW_BLOCKS = TAGC_GRID_BLOCK_LINES * TAGC_GRID_LINE / BLOCK }; /* that share an exponent */
+
+/* A warp's largest magnitude, as bits, that is no exception, in the blocks of an exponent. */
+DEVICE uint32_t measure_row(const struct tagc_cuda_call &call, uint32_t shard, uint32_t row, uint32_t lane,
+                            float *stage) {
+  const bool adds = tagc_residual_counts(&call);
+  uint32_t most = 0;
+  for (uint32_t block = row * ROW_BLOCKS; block < (row + 1) * ROW_BLOCKS && block < call.blocks; block++) {
+    float x[EACH];
+    load(call, shard_of(call, shard), kept_of(call, shard), adds, block, lane, stage, x);
+    UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
+      const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
+      most = magnitude >= TAGC_EXCEPTION_BITS || magnitude < most ? most : magnitude;
+    }
+  }
+  return warp_most(most);
+}
+
+/* Writes all exponents: those of the own shard, and the padding, are zero. */
+DEVICE void measure(const struct tagc_lhc_call &lhc) {
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = lhc.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y)
+    for (uint32_t row = blockIdx.x * WARPS + warp; row < lhc.exponent_bytes; row += gridDim.x * WARPS) {
+      const uint32_t most = shard == call.rank ? 0 : measure_row(call, shard, row, lane, stages[warp]);
+      if (lane == 0)
+        lhc.exponents[lhc.exponent_bytes * shard + row] = most < TAGC_LEAST_BITS ? 0 : tagc_exponent_byte(most);
+    }
+}
+
 DEVICE void zero(void *memory, uint64_t bytes) {
   for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes / 16; i += gridDim.x * blockDim.x)
     ((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* Clears exponents, sketches, and the padding of the bitmaps, which are written whole later. */
+/* Clears sketches, exponents unless they are known, and the padding of the bitmaps, which are written whole later. */
 DEVICE void clear(const struct tagc_lhc_call &lhc) {
   const struct tagc_cuda_call &call = lhc.call;
-  zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
+  if (!lhc.measured)
+    zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
   zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
   for (uint32_t shard = blockIdx.x * blockDim.x + threadIdx.x; shard < call.nranks; shard += gridDim.x * blockDim.x)
     if (shard != call.rank)
@@ -446,6 +478,7 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc) {
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
+ENTRY(tagc_lhc_measure, tagc_lhc_call, 4, lhc::measure(call));
 ENTRY(tagc_lhc_clear, tagc_lhc_call, 4, lhc::clear(call));
 ENTRY(tagc_lhc_send, tagc_lhc_call, 2, lhc::send(call));
 ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));

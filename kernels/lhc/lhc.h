@@ -117,6 +117,7 @@ extern const struct tagc_lhc_kernels tagc_lhc_plain, tagc_lhc_avx2, tagc_lhc_avx
 /* The table of tagc_variant(). Thread-safe. */
 const struct tagc_lhc_kernels *tagc_lhc_kernels(void);
 
+void tagc_lhc_measure(struct tagc_job *job);
 void tagc_lhc_prepare(struct tagc_job *job);
 void tagc_lhc_encode(struct tagc_job *job);
 void tagc_lhc_decode(struct tagc_job *job);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The sending side of the `lhc` codec: selection (prepare), and payloads (encode).
+ * The sending side of the `lhc` codec: exponents (measure), selection (prepare), and payloads (encode).
  *
  * Messages are filled from prepare on, when exceptions and bitmaps are known.
  */
@@ -9,6 +9,8 @@
 #include "kernels/lhc/lhc.h"
 #include "kernels/codec/residual.h"
 
+enum { BLOCK = TAGC_GRID_BLOCK_LINES * TAGC_GRID_LINE };
+
 /* The place among the foreign shards. */
 static size_t foreign_place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
 
@@ -17,6 +19,35 @@ static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_stat
   if (job->shape.residual == TAGC_STORAGE_FP32)
     return tagc_residual_floats(job, shard);
   return state->residual + foreign_place_of(job, shard) * job->shape.n;
+}
+
+/* Fills the exponents of one foreign shard. */
+static void measure_shard(const struct tagc_job *job, int shard, uint8_t *exponents) {
+  float widened[BLOCK];
+  const float *kept = job->residual_empty ? NULL : tagc_residual_floats(job, shard);
+  const bool widens = !job->residual_empty && !kept;
+  const void *send = tagc_job_shard(job, shard);
+  for (uint64_t at = 0; at < job->shape.n; at += BLOCK) {
+    const uint32_t count = job->shape.n - at < BLOCK ? (uint32_t)(job->shape.n - at) : BLOCK;
+    for (uint32_t from = 0; from < count && widens; from += TAGC_RESIDUAL_BLOCK)
+      tagc_residual_load(job, shard, at + from, count - from < TAGC_RESIDUAL_BLOCK ? count - from : TAGC_RESIDUAL_BLOCK,
+                         widened + from);
+    exponents[at / BLOCK] = tagc_sparsify_kernels()->measure(tagc_element_of(send, at, job->shape.dtype),
+                                                             widens ? widened
+                                                             : kept ? kept + at
+                                                                    : NULL,
+                                                             count, job->shape.dtype, job->scale);
+  }
+}
+
+void tagc_lhc_measure(struct tagc_job *job) {
+  tagc_fpmode mode = tagc_fpmode_enter();
+  if (job->layout.exponent_bytes > 0)
+    memset(job->exponents, 0, (size_t)job->shape.nranks * job->layout.exponent_bytes);
+  for (int shard = 0; shard < job->shape.nranks && job->layout.exponent_bytes > 0; shard++)
+    if (shard != job->rank)
+      measure_shard(job, shard, job->exponents + (size_t)shard * job->layout.exponent_bytes);
+  tagc_fpmode_leave(mode);
 }
 
 /* Selects from one foreign shard; returns its number of exceptions. */
@@ -35,7 +66,7 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .residual = residual_of(job, state, number),
     .residual_empty = job->residual_empty,
     .exceptions = (struct tagc_exceptions *)out,
-    .exponents = geo->hashes ? job->exponents + (size_t)number * job->layout.exponent_bytes : NULL,
+    .exponents = geo->hashes && !job->measured ? job->exponents + (size_t)number * job->layout.exponent_bytes : NULL,
     .bitmap = geo->hashes ? (uint32_t *)(out + message.bitmap) : state->bitmap,
     .memory = &state->selected,
     .list = foreign_place_of(job, number),
@@ -66,7 +97,7 @@ void tagc_lhc_prepare(struct tagc_job *job) {
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_assign_state(&state, &geo, job->state);
   *state.header = (struct tagc_lhc_header){0};
-  if (geo.hashes)
+  if (geo.hashes && !job->measured)
     memset(job->exponents, 0, (size_t)job->shape.nranks * job->layout.exponent_bytes);
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)

@@ -88,6 +88,8 @@ struct tagc_sparsify_part {
 };
 
 struct tagc_sparsify_kernels {
+  /* Returns the exponent byte of scale*g + e, at most a block of 1,024 positions; `residual` = NULL: of scale*g. */
+  uint8_t (*measure)(const void *send, const float *residual, uint32_t count, enum tagc_dtype dtype, float scale);
   /* Writes scale*g + e of every step-th line from step / 2 on. Returns the number of values. */
   uint32_t (*sample)(const struct tagc_sparsify_shard *shard, uint32_t step, float *values);
   /* Writes scale*g + e to the residual. Magnitudes from the stripe's threshold on go to the stripe's list and its

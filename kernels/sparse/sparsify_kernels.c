@@ -33,12 +33,46 @@ static uint32_t sample(const struct tagc_sparsify_shard *shard, uint32_t step, f
   return count;
 }
 
+static ALWAYS_INLINE uint8_t exponent_of(struct block *block) {
+  const uint32_t most = block_end(block);
+  return most < (uint32_t)TAGC_BIN_TINY << 12 ? 0 : tagc_exponent_byte(most);
+}
+
 /* The exponent of the block that ends with a line. */
 static ALWAYS_INLINE void end_block(const struct tagc_sparsify_shard *shard, uint32_t line, struct block *block) {
-  uint32_t most = block_end(block);
+  const uint8_t exponent = exponent_of(block);
   if (shard->exponents)
-    shard->exponents[line / TAGC_GRID_BLOCK_LINES] =
-      most < (uint32_t)TAGC_BIN_TINY << 12 ? 0 : tagc_exponent_byte(most);
+    shard->exponents[line / TAGC_GRID_BLOCK_LINES] = exponent;
+}
+
+/* The members of `input` are constants where this is inlined. */
+static ALWAYS_INLINE uint8_t measure_typed(const void *send, const float *residual, uint32_t count,
+                                           struct tagc_sparsify_input input) {
+  struct block block = block_new(1);
+  float v[16];
+  uint32_t at = 0;
+  for (; at + 16 <= count; at += 16) {
+    sum16(tagc_element_of(send, at, input.dtype), input.residual_empty ? NULL : residual + at, input, v);
+    block_include(&block, v);
+  }
+  if (at < count) {
+    memset(v, 0, sizeof v);
+    for (uint32_t i = 0; at + i < count; i++)
+      v[i] = input.scale * tagc_load(send, at + i, input.dtype) + (input.residual_empty ? 0.0f : residual[at + i]);
+    block_include(&block, v);
+  }
+  return exponent_of(&block);
+}
+
+static uint8_t measure_block(const void *send, const float *residual, uint32_t count, enum tagc_dtype dtype,
+                             float scale) {
+  if (!residual)
+    return measure_typed(send, NULL, count, (struct tagc_sparsify_input){dtype, true, false, scale});
+  if (dtype == TAGC_FLOAT32)
+    return measure_typed(send, residual, count, (struct tagc_sparsify_input){TAGC_FLOAT32, false, false, scale});
+  if (dtype == TAGC_FLOAT16)
+    return measure_typed(send, residual, count, (struct tagc_sparsify_input){TAGC_FLOAT16, false, false, scale});
+  return measure_typed(send, residual, count, (struct tagc_sparsify_input){TAGC_BFLOAT16, false, false, scale});
 }
 
 /* The incomplete last line. */
@@ -288,6 +322,7 @@ static bool values_have_exceptions(const void *values, uint64_t n, enum tagc_dty
 }
 
 const struct tagc_sparsify_kernels TAGC_SIMD_TABLE(tagc_sparsify) = {
+  .measure = measure_block,
   .sample = sample,
   .scan = scan,
   .count_list = count_list,

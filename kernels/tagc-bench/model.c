@@ -68,16 +68,15 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   struct tagc_gpu_cost work;
   if (!find_work(s, sender, &shape, &work))
     return (struct bench_cost){INFINITY, INFINITY};
-  const double peers = shape.nranks - 1, foreign = peers * (double)shape.n;
+  const double foreign = (shape.nranks - 1) * (double)shape.n;
   const double added = (double)shape.local * shape.nranks * (double)shape.n;
   const int depth = tagc_chunks_possible(sender->codec, &layout) ? tagc_chunks_of(shape.n, s->depth).count : 1;
-  const struct tagc_call_times call = {
+  struct tagc_call_times call = {
     .encode_ns = shape.local ? added * work.decode_ns : foreign * work.encode_ns,
     .decode_ns = foreign * work.decode_ns,
     .chunk_ns = work.call_ns / 2,
-    .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),
-    .latency_ns = links.all_to_all.latency_ns + peers * links.all_to_all.message_ns,
   };
+  tagc_call_times_fill(&call, &shape, &layout, &links.ring, &links.all_to_all);
   return (struct bench_cost){
     .ns = (levels ? tagc_host_sum_ns(&shape, &who, &inside) : 0) + tagc_call_ns(&call, depth),
     .between = s->local * (double)sent.between,

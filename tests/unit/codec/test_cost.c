@@ -140,6 +140,15 @@ static void check_sketch(void) {
   ok(tagc_layout_wire_bytes(&shape, &layout) == 96 + 7680 + 3840 &&
        near(tagc_layout_wire_ns(&shape, &layout, &ring, &direct), 30076.8 + 21144 + 4036),
      "exponents, sketch and messages: 11,616 bytes, 55.2568 microseconds");
+  struct tagc_call_times times = {.encode_ns = 1000, .decode_ns = 500};
+  tagc_call_times_fill(&times, &shape, &layout, &ring, &direct);
+  ok(near(times.wire_ns, 55256.8) && near(times.exponents_ns, 30076.8) && near(times.latency_ns, 2500 + 15000) &&
+       times.measure_ns > 0 && times.measure_ns < times.encode_ns,
+     "in chunks exponents go once; a sketch has three latencies each time, messages one");
+  const struct tagc_layout messages = {.message_bytes = 1280};
+  tagc_call_times_fill(&times, &shape, &messages, &ring, &direct);
+  ok(near(times.wire_ns, 4036) && times.exponents_ns == 0 && near(times.latency_ns, 2500) && times.measure_ns == 0,
+     "nothing of that without exponents");
 }
 
 static void check_ends(void) {
@@ -228,7 +237,9 @@ static void check_gpu_codecs(void) {
 
 /* The duration of a call in chunks, from the start times of its steps. */
 static double work_out(const struct tagc_call_times *t, int depth) {
-  double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], side = 0, wire = 0;
+  double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], wire = 0;
+  double side = t->exponents_ns + (depth > 1 ? t->measure_ns : 0);
+  const double bytes_ns = t->wire_ns - t->latency_ns - t->exponents_ns;
   int decoded = 0;
   for (int k = 0; k < depth; k++)
     part[k] = depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 1. : 2.) / (2 * (depth - 1));
@@ -236,7 +247,7 @@ static double work_out(const struct tagc_call_times *t, int depth) {
     for (; decoded < k - 1; decoded++) /* those before the last exchange, before the next is encoded */
       side = (side > sent[decoded] ? side : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
     encoded[k] = side = side + t->chunk_ns + t->encode_ns * part[k];
-    sent[k] = wire = (wire > encoded[k] ? wire : encoded[k]) + t->latency_ns + (t->wire_ns - t->latency_ns) * part[k];
+    sent[k] = wire = (wire > encoded[k] ? wire : encoded[k]) + t->latency_ns + bytes_ns * part[k];
   }
   for (; decoded < depth; decoded++)
     side = (side > sent[decoded] ? side : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
@@ -245,30 +256,33 @@ static double work_out(const struct tagc_call_times *t, int depth) {
 
 static void check_calls(void) {
   static const struct {
-    struct tagc_call_times times; /* encode, decode, a chunk's work, wire, its latency */
+    struct tagc_call_times times; /* encode, decode, a chunk's work, wire, its latency; exponents, measure */
     int depth;
     double ns;
     const char *what;
   } cases[] = {
-    {{3, 3, 0, 30, 0}, 1, 36, "one chunk: one after the other"},
-    {{3, 3, 0.5, 30, 2},
+    {{3, 3, 0, 30, 0, 0, 0}, 1, 36, "one chunk: one after the other"},
+    {{3, 3, 0.5, 30, 2, 0, 0},
      1,
      37,
      "one chunk: one latency, which the wire's time has in it, and the work on a chunk twice"},
-    {{3, 3, 0, 30, 0}, 2, 33, "a long wire: two chunks hide half of the work"},
-    {{3, 3, 0, 30, 0}, 4, 31, "a long wire: four hide 5/6"},
-    {{3, 3, 0, 30, 2}, 4, 37, "a long wire: each chunk more costs a latency"},
-    {{6, 6, 0, 6, 1}, 2, 13, "all alike, two chunks: 3, 6.5 | 6, 9.5, 10, 13"},
-    {{12, 12, 0, 6, 0}, 4, 24, "a short wire is hidden by the work"},
-    {{0, 0, 1, 0, 0}, 4, 8, "nothing but what chunks cost"},
-    {{0, 0, 0, 7, 7}, 4, 28, "nothing but latencies"},
+    {{3, 3, 0, 30, 0, 0, 0}, 2, 33, "a long wire: two chunks hide half of the work"},
+    {{3, 3, 0, 30, 0, 0, 0}, 4, 31, "a long wire: four hide 5/6"},
+    {{3, 3, 0, 30, 2, 0, 0}, 4, 37, "a long wire: each chunk more costs a latency"},
+    {{6, 6, 0, 6, 1, 0, 0}, 2, 13, "all alike, two chunks: 3, 6.5 | 6, 9.5, 10, 13"},
+    {{12, 12, 0, 6, 0, 0, 0}, 4, 24, "a short wire is hidden by the work"},
+    {{0, 0, 1, 0, 0, 0, 0}, 4, 8, "nothing but what chunks cost"},
+    {{0, 0, 0, 7, 7, 0, 0}, 4, 28, "nothing but latencies"},
+    {{3, 3, 0, 32, 0, 2, 1}, 1, 38, "exponents, one chunk: part of the wire, and nothing is measured before"},
+    {{3, 3, 0, 32, 0, 2, 1}, 4, 34, "exponents, four chunks: measured and exchanged first"},
   };
   int wrong = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     ok(near(tagc_call_ns(&cases[i].times, cases[i].depth), cases[i].ns), "%s: %g", cases[i].what,
        tagc_call_ns(&cases[i].times, cases[i].depth));
   for (int i = 0; i < 20000; i++) {
-    const struct tagc_call_times t = {rand() % 1000, rand() % 1000, rand() % 50, 100 + rand() % 2000, rand() % 100};
+    const struct tagc_call_times t = {rand() % 1000, rand() % 1000, rand() % 50, 200 + rand() % 2000,
+                                      rand() % 100,  rand() % 100,  rand() % 200};
     const int depth = 1 + rand() % TAGC_CHUNKS;
     wrong += !near(tagc_call_ns(&t, depth), work_out(&t, depth));
   }

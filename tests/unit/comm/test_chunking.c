@@ -22,7 +22,11 @@ static void check_asked_for(void) {
   ok(plan("q8", 1 << 20, 2, 1, NULL) == 1 && plan("q4", 1, 2, 16, NULL) == 1 &&
        plan("q4", 30 << 12, 2, 16, NULL) == 16 && plan("sparse", 1 << 20, 2, 7, NULL) == 7,
      "TAGC_DEPTH says it, where a call can be cut at all");
-  ok(plan("lhc", 1 << 24, 4, 4, NULL) == 1, "lhc is not cut");
+  ok(plan("lhc", 1 << 24, 4, 4, NULL) == 4, "lhc, too: it can measure its exponents before");
+  struct tagc_codec blind = *tagc_codec_find("lhc");
+  const struct tagc_layout exponents = {.exponent_bytes = 16};
+  blind.measure = NULL;
+  ok(!tagc_chunks_possible(&blind, &exponents), "but no codec with exponents that it cannot measure");
 }
 
 static void check_by_itself(void) {

@@ -25,6 +25,7 @@ struct setting {
   int steps;
   uint64_t seed;                    /* of the first step; 0: any */
   uint32_t most, decode_most;       /* groups of a launch, of one to decode; 0: as many as are useful */
+  bool measured;                    /* exponents come before prepare, as in chunks */
   bool again;                       /* the messages are decoded twice; not in place */
   bool disagrees;                   /* the messages contradict themselves: results are not compared */
   void (*change)(struct sim *sim);  /* changes the inputs before a step, beyond the pattern */
@@ -58,6 +59,23 @@ static void compare(const struct setting *s, int step, int rank, const char *wha
 static bool about(double a, double b, double inexact) { return a == b || fabs(a - b) <= inexact * fabs(b); }
 
 static bool has_device(const struct setting *s, int rank) { return !s->devices || rank < s->devices; }
+
+static void measure_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
+  for (int r = 0; r < s->nranks; r++) {
+    struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
+    device->residual_empty = host->residual_empty;
+    host->measured = device->measured = true;
+    twin_put(&ranks[r].send);
+    sim->codec->measure(host);
+    MUST(
+      tagc_cuda_codec_of(sim->codec)->measure(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
+    compare(s, step, r, "a measured exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
+    compare(s, step, r, "the residual, only measured,", &ranks[r].residual, 0, step ? ranks[r].residual.bytes : 0);
+  }
+  sim_exchange_exponents(sim);
+  for (int r = 0; r < s->nranks; r++)
+    twin_put(&ranks[r].exponents);
+}
 
 static void prepare_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step) {
   const struct tagc_cuda_codec *codec = tagc_cuda_codec_of(sim->codec);
@@ -175,6 +193,8 @@ static bool same(const struct setting *s) {
     if (s->change)
       s->change(&sim);
     launcher.most = s->most;
+    if (s->measured)
+      measure_both(s, &sim, ranks, step);
     prepare_both(s, &sim, ranks, step);
     sim_exchange_exponents(&sim);
     encode_both(s, &sim, ranks, step);

@@ -18,6 +18,14 @@ static bool lies(const struct tagc_codec *codec, const char *where) {
          calls++ >= lies_from;
 }
 
+static bool measure(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
+                    void *stream) {
+  const bool done = tagc_device_host.measure(self, codec, job, stream);
+  if (lies(codec, "measured exponents"))
+    job->exponents[job->layout.exponent_bytes] ^= 1;
+  return done;
+}
+
 static bool prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job,
                     void *stream) {
   const bool done = tagc_device_host.prepare(self, codec, job, stream);
@@ -192,6 +200,7 @@ static void untried(const char *codec, const char *said) {
 int main(void) {
   liar = tagc_device_host;
   ok(all_are_right(), "the host does what the host does");
+  liar.measure = measure;
   liar.prepare = prepare;
   liar.encode = encode;
   liar.decode = decode;
@@ -199,6 +208,7 @@ int main(void) {
   liar.flush = flush;
   ok(all_are_right(), "and so does a device that has not begun to lie");
   found("lhc", "exponents", 0, "exponents differ");
+  found("lhc", "measured exponents", 2, "measured exponents differ");
   found("lhc", "a sketch", 1, "a sketch differs");
   found("lhc", "a sketch", 11, "a sketch differs"); /* the last call, of several stripes */
   found("lhc", "a message", 2, "a message differs");

@@ -103,6 +103,27 @@ static void check_patterns(void) {
   ok(all, "the host's bytes of hard gradients");
 }
 
+/* Exponents before prepare, as in chunks: also without a sketch, of few groups, and with exceptions. */
+static void check_measured(void) {
+  static const uint64_t sizes[] = {17003, 20480, 5003, 18433};
+  bool all = true;
+  for (int i = 0; i < 8; i += stride) {
+    struct setting s = usual();
+    s.n = sizes[i % 4];
+    s.nranks = 2 + i % 2;
+    s.keep_ppm = 300000;
+    s.dtype = (enum tagc_dtype)(i % DTYPES);
+    s.storage = (enum tagc_storage)(1 + i / 2 % 3);
+    s.pattern = i < 4 ? GAUSS : FEW_EXCEPTIONS;
+    s.scale = i % 3 ? 1 : 0.3f;
+    s.measured = true;
+    s.most = i < 4 ? 2 : 0;
+    s.steps = 2;
+    all &= same_with_few(&s);
+  }
+  ok(all, "exponents that are measured in advance, and stay");
+}
+
 static void check_sizes(void) {
   static const struct {
     uint64_t n;
@@ -426,6 +447,7 @@ int main(int argc, char **argv) {
     check_addresses();
     check_exceptions();
   }
+  check_measured();
   check_lists();
   check_groups();
   check_again();
