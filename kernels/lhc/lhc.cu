@@ -54,8 +54,7 @@ DEVICE void zero(void *memory, uint64_t bytes) {
 /* Clears sketches, exponents unless they are known, and the padding of the bitmaps, which are written whole later. */
 DEVICE void clear(const struct tagc_lhc_call &lhc) {
   const struct tagc_cuda_call &call = lhc.call;
-  if (!lhc.measured)
-    zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
+  zero(lhc.exponents, lhc.measured ? 0 : call.nranks * lhc.exponent_bytes);
   zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
   for (uint32_t shard = blockIdx.x * blockDim.x + threadIdx.x; shard < call.nranks; shard += gridDim.x * blockDim.x)
     if (shard != call.rank)
