@@ -81,11 +81,34 @@ static void check_slot(void) {
      "and in one again");
 }
 
+/* Exponents of all pieces go in one exchange: they fill its memory, one piece behind the other. */
+static void check_exponents(void) {
+  struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .keep_ppm = 50000, .residual = TAGC_STORAGE_INT8},
+                           .codec = tagc_codec_find("lhc")};
+  static float gradients[3 * 300001];
+  struct tagc_job job = {.shape = slot.packed, .seed = 5, .send = gradients, .recv = gradients}, piece[TAGC_CHUNKS];
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.chunking.chunks.count == 4, "lhc in four pieces");
+  const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
+  uint8_t *memory = aligned_alloc(64, bytes);
+  bool inside = tagc_chunking_assign(&slot, &job, piece, memory) == bytes && job.exponents == memory;
+  const uint8_t *end = job.exponents;
+  for (int k = 0; k < 4; k++) {
+    inside &= piece[k].layout.exponent_bytes > 0 && piece[k].exponents == end;
+    end += 3 * piece[k].layout.exponent_bytes;
+  }
+  inside &= end == job.exponents + 3 * slot.layout.exponent_bytes;
+  for (int k = 0; k < 4; k++)
+    inside &= (const uint8_t *)piece[k].sketch_out >= end && piece[k].message_out >= end;
+  ok(inside, "their exponents fill the memory of one exchange, and nothing else lies there");
+  free(memory);
+}
+
 int main(void) {
   tagc_options_default(&options);
   check_asked_for();
   check_by_itself();
   check_chosen();
   check_slot();
+  check_exponents();
   return tap_done();
 }
