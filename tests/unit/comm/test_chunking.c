@@ -56,11 +56,17 @@ static void check_chosen(void) {
   ok(plan("q4", 1 << 24, 2, 5, &slow_start) == 5, "but always as TAGC_DEPTH says");
 }
 
+enum { SHARD = 300001 };
+static float gradients[3 * SHARD];
+
+static struct tagc_slot slot_of(const char *codec) {
+  return (struct tagc_slot){.packed = {.n = SHARD, .nranks = 3, .keep_ppm = 50000, .residual = TAGC_STORAGE_INT8},
+                            .codec = tagc_codec_find(codec)};
+}
+
 /* A slot in pieces: their layouts, and all of them in the allocated memory. */
 static void check_slot(void) {
-  struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8},
-                           .codec = tagc_codec_find("q4")};
-  static float gradients[3 * 300001];
+  struct tagc_slot slot = slot_of("q4");
   struct tagc_job job = {.shape = slot.packed, .seed = 5, .send = gradients, .recv = gradients}, piece[TAGC_CHUNKS];
   ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.chunking.chunks.count == 4, "a slot in four pieces");
   const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
@@ -83,9 +89,7 @@ static void check_slot(void) {
 
 /* Exponents of all pieces go in one exchange: they fill its memory, one piece behind the other. */
 static void check_exponents(void) {
-  struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .keep_ppm = 50000, .residual = TAGC_STORAGE_INT8},
-                           .codec = tagc_codec_find("lhc")};
-  static float gradients[3 * 300001];
+  struct tagc_slot slot = slot_of("lhc");
   struct tagc_job job = {.shape = slot.packed, .seed = 5, .send = gradients, .recv = gradients}, piece[TAGC_CHUNKS];
   ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.chunking.chunks.count == 4, "lhc in four pieces");
   const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
