@@ -45,9 +45,10 @@ static ALWAYS_INLINE void end_block(const struct tagc_sparsify_shard *shard, uin
     shard->exponents[line / TAGC_GRID_BLOCK_LINES] = exponent;
 }
 
-/* The members of `input` are constants where this is inlined. */
-static ALWAYS_INLINE uint8_t measure_typed(const void *send, const float *residual, uint32_t count,
-                                           struct tagc_sparsify_input input) {
+/* The members of `input` are constants where this is inlined. (The type is none while the residual is empty, in first
+ * calls alone.) */
+static TAGC_SPECIALISED uint8_t measure_typed(const void *send, const float *residual, uint32_t count,
+                                              struct tagc_sparsify_input input) {
   struct block block = block_new(1);
   float v[16];
   uint32_t at = 0;
