@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# The common code of demo, fidelity and paper: they run the trainer, and read the files of the trainer, of the library
+# The common code of demo, fidelity, large and paper: they run the trainer, and read the files of the trainer, of the library
 # and of the stand-in for NCCL. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
 
 # there FILE...: fails unless all of these were built.
@@ -15,6 +15,31 @@ manual() {
   path=$(perl -MConfig -e 'print "$Config{privlib}/pod/perldiag.pod"' 2> /dev/null)
   [ -r "$path" ] || fail "the manual perldiag.pod is not where Perl should have it; name another text with --text"
   echo "$path"
+}
+
+# corpus FILE: writes a text of 24 MB to learn from: the sources of the standard libraries of Python and Perl, without
+# tables and tests. The order of the files mixes them.
+corpus() {
+  python3 - "$1.new" << 'END_PYTHON' && mv "$1.new" "$1" || fail "the text '$1' could not be made: it needs Python 3 and Perl"
+import os, subprocess, sys, sysconfig, zlib
+
+perl = ["perl", "-MConfig", "-e", "print qq($Config{privlib}\\n$Config{archlib})"]
+folders = [sysconfig.get_path("stdlib")]
+folders += subprocess.run(perl, capture_output=True, text=True, check=True).stdout.split("\n")
+left_out = {"unicore", "Collate", "encodings", "dist-packages", "site-packages", "__pycache__", "test", "tests"}
+paths = {}
+for folder in folders:
+    for at, inner, names in os.walk(folder):
+        inner[:] = set(inner) - left_out
+        for name in names:
+            if name.endswith((".py", ".pm", ".pl", ".pod")):
+                path = os.path.join(at, name)
+                paths[os.path.relpath(path, folder)] = path
+with open(sys.argv[1], "wb") as text:
+    for name in sorted(paths, key=lambda name: (zlib.crc32(name.encode()), name)):
+        with open(paths[name], "rb") as file:
+            text.write(file.read())
+END_PYTHON
 }
 
 # whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range.
@@ -106,4 +131,23 @@ bytes_per_second() {
   echo "$1" | tr '[:upper:]' '[:lower:]' | awk '
     BEGIN { split("bit kbit mbit gbit", units); for (i in units) bytes[units[i]] = 1000 ^ (i - 1) / 8; bytes[""] = 1 }
     { unit = $1; sub(/^[0-9.e+]*[0-9.]/, "", unit); printf "%.0f\n", $1 * bytes[unit] }'
+}
+
+# write_map FILE LAYERS HIDDEN CONTEXT VOCABULARY: which parameters are in which unit of the trainer with --unit half.
+write_map() {
+  awk -v blocks="$2" -v h="$3" -v context="$4" -v tokens="$5" '
+    function weight(name, outputs, inputs) { print "parameter " name ".weight " outputs "x" inputs }
+    function layer(name, outputs, inputs) { weight(name, outputs, inputs); print "parameter " name ".bias " outputs }
+    function norm(name) { print "parameter " name ".weight " h; print "parameter " name ".bias " h }
+    function numbers(first,   list, i) {
+      for (i = first; i < 2 * blocks; i += 2) list = list (i == first ? "" : ",") i
+      return list
+    }
+    BEGIN {
+      print "tagc-map 1\nlayout fsdp1\nunit embed"
+      weight("embed", tokens, h); weight("embed.positions", context, h)
+      print "unit half " numbers(0); norm("norm1"); layer("attn.qkv", 3 * h, h); layer("attn.o", h, h)
+      print "unit half " numbers(1); norm("norm2"); layer("mlp.up", 4 * h, h); layer("mlp.down", h, 4 * h)
+      print "unit head"; norm("norm"); weight("head", tokens, h)
+    }' > "$1"
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "examples/gpt/adamw.h"
+#include "examples/gpt/checkpoint.h"
 #include "examples/gpt/fail.h"
 #include "examples/gpt/gradients.h"
 #include "examples/gpt/model.h"
@@ -201,12 +202,37 @@ static void rehearse(struct trainer *t) {
   t->skipped = 0;
 }
 
+/* All that a later process needs. The times of the steps are among it: the summary is of the whole training. */
+static struct checkpoint checkpoint_create(struct trainer *t, struct step *steps) {
+  const struct parallel *p = t->parallel;
+  size_t nparts = 0;
+  struct checkpoint_part *parts = calloc(3 * p->nunits + 3, sizeof *parts);
+  if (!parts)
+    fail(1, "no memory");
+  for (size_t i = 0; i < p->nunits; i++) {
+    size_t bytes = p->units[i].owned * sizeof(float);
+    parts[nparts++] = (struct checkpoint_part){p->units[i].params, bytes};
+    parts[nparts++] = (struct checkpoint_part){t->adamw->first[i], bytes};
+    parts[nparts++] = (struct checkpoint_part){t->adamw->second[i], bytes};
+  }
+  parts[nparts++] = (struct checkpoint_part){&t->adamw->updates, sizeof t->adamw->updates};
+  parts[nparts++] = (struct checkpoint_part){&t->skipped, sizeof t->skipped};
+  parts[nparts++] = (struct checkpoint_part){steps, t->options.steps * sizeof *steps};
+  return (struct checkpoint){
+    .options = &t->options, .parallel = t->parallel, .tokens = t->text.count, .nparts = nparts, .parts = parts};
+}
+
 static void train(struct trainer *t, struct step *steps) {
   const struct options *o = &t->options;
   const struct parallel *p = t->parallel;
-  size_t printed = 0;
   rehearse(t);
-  for (size_t i = 0; i < o->steps; i++) {
+  struct checkpoint checkpoint = checkpoint_create(t, steps);
+  size_t first = o->checkpoint ? checkpoint_read(&checkpoint) : 0, printed = first;
+  if (first && t->world.rank == 0) {
+    printf("step %zu/%zu  resumed\n", first, o->steps);
+    fflush(stdout);
+  }
+  for (size_t i = first; i < o->steps; i++) {
     struct step before = {.total_s = parallel_clock(),
                           .all_gather_s = p->all_gather_s,
                           .reduce_scatter_s = p->reduce_scatter_s,
@@ -224,10 +250,15 @@ static void train(struct trainer *t, struct step *steps) {
     }
     if (o->eval_every && (i + 1) % o->eval_every == 0 && i + 1 < o->steps) {
       double validation = validate(t);
-      if (t->world.rank == 0)
-        printf("step %zu/%zu  validation loss %.3f\n", i + 1, o->steps, validation);
+      if (t->world.rank == 0) {
+        printf("step %zu/%zu  validation loss %.6f\n", i + 1, o->steps, validation);
+        fflush(stdout);
+      }
     }
+    if (o->checkpoint && (i + 1) % o->checkpoint_every == 0)
+      checkpoint_write(&checkpoint, i + 1);
   }
+  free((void *)checkpoint.parts);
 }
 
 /* Every rank gathers; rank 0 writes. */

@@ -10,14 +10,12 @@
 #include <stdlib.h>
 
 __attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int status, const char *format, ...) {
+  char line[8192]; /* in one piece: several ranks may share this stderr */
   va_list args;
   va_start(args, format);
-  flockfile(stderr);
-  fprintf(stderr, "%s: ", program_invocation_short_name);
-  vfprintf(stderr, format, args);
-  fputc('\n', stderr);
-  funlockfile(stderr);
+  vsnprintf(line, sizeof line, format, args);
   va_end(args);
+  fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
   exit(status);
 }
 

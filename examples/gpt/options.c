@@ -143,6 +143,8 @@ static void check_together(const struct options *o) {
   if (o->parallel == PARALLEL_DDP && (o->allgather_type != ALLGATHER_FP32 || o->allgather_in_place))
     fail(2, "%s goes with --parallel fsdp only: ddp gathers nothing",
          o->allgather_in_place ? "--allgather-in-place" : "--allgather-type");
+  if (o->checkpoint && o->steps >= (size_t)1 << 24)
+    fail(2, "--steps %zu: expected less than %zu with --checkpoint", o->steps, (size_t)1 << 24);
   if (o->skip_timing >= o->steps)
     fail(2, "--skip-timing %zu: expected less than --steps, which is %zu", o->skip_timing, o->steps);
 }
@@ -178,4 +180,51 @@ struct options options_parse(int argc, char **argv) {
   }
   check_together(&o);
   return o;
+}
+
+struct options options_numbers(const struct options *o) {
+  struct options numbers = {0};
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    static const size_t sizes[] = {[OPTION_SIZE] = sizeof(size_t),
+                                   [OPTION_REAL] = sizeof(float),
+                                   [OPTION_CHOICE] = sizeof(int),
+                                   [OPTION_FLAG] = sizeof(bool),
+                                   [OPTION_PATH] = 0};
+    const struct option *option = &option_table[i];
+    memcpy((char *)&numbers + option->offset, (const char *)o + option->offset, sizes[option->type]);
+  }
+  return numbers;
+}
+
+/* The value as the command line has it. */
+static void print_value(const struct options *o, const struct option *option, char *value, size_t size) {
+  const char *field = (const char *)o + option->offset, *choice = option->choices;
+  if (option->type == OPTION_SIZE) {
+    snprintf(value, size, "%zu", *(const size_t *)field);
+  } else if (option->type == OPTION_REAL) {
+    snprintf(value, size, "%.9g", (double)*(const float *)field);
+  } else if (option->type == OPTION_CHOICE) {
+    for (int i = *(const int *)field; i > 0; i--)
+      choice = strchr(choice, '|') + 1;
+    snprintf(value, size, "%.*s", (int)strcspn(choice, "|"), choice);
+  } else {
+    snprintf(value, size, "%s", option->type == OPTION_FLAG && *(const bool *)field ? "on" : "off");
+  }
+}
+
+void options_check_equal(const struct options *old, const struct options *now, const char *name) {
+  static const char *const free_to_change[] = {"eval_every",  "eval_sequences",   "print_every",
+                                               "skip_timing", "checkpoint_every", "threads"};
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &option_table[i];
+    bool depends = option->type != OPTION_PATH;
+    for (size_t k = 0; k < sizeof free_to_change / sizeof *free_to_change; k++)
+      depends = depends && strcmp(option->field, free_to_change[k]) != 0;
+    char was[32], is[32], argument[64];
+    print_value(old, option, was, sizeof was);
+    print_value(now, option, is, sizeof is);
+    option_name(option, argument, sizeof argument);
+    if (depends && strcmp(was, is) != 0)
+      fail(2, "%s %s: expected %s, as in the checkpoint %s", argument, is, was, name);
+  }
 }

@@ -22,6 +22,7 @@
   X(warmup_steps, 10, 0, 100000000, "steps until the full learning rate") \
   X(lr_left, 10, 0, 100, "percent of the learning rate that are left at the last step") \
   X(eval_every, 0, 0, 100000000, "steps between validations; 0: only at the end") \
+  X(checkpoint_every, 50, 1, 100000000, "steps between checkpoints, with --checkpoint") \
   X(eval_sequences, 0, 0, 100000000, "held-out sequences of a validation; 0: all there are") \
   X(print_every, 10, 0, 100000000, "steps between lines of progress; 0: none") \
   X(skip_timing, 2, 0, 100000000, "first steps that the statistics of times leave out") \
@@ -49,6 +50,7 @@
 
 /* X(field, help) */
 #define OPTIONS_PATHS(X) \
+  X(checkpoint, "write checkpoints to FILE.RANK.0 and .1, and go on from them where they are there") \
   X(dump_params, "write the final parameters as raw fp32, in forward order") \
   X(times, "write every step's times as tab-separated text")
 
@@ -79,5 +81,12 @@ struct options {
 /* Parses the command line. --help prints and ends with status 0; anything wrong ends the process with status 2 and a
  * line that names the option, the value and what is accepted. Paths point into argv; free(text) when done. */
 struct options options_parse(int argc, char **argv);
+
+/* The same options without paths and text: zeros instead. */
+struct options options_numbers(const struct options *o);
+/* Ends the process with status 2 and a line that names the first option on which a training depends and that is not as
+ * it was; `name`: the file with the old options. Those of what is printed and of when a checkpoint is written may
+ * change. */
+void options_check_equal(const struct options *old, const struct options *now, const char *name);
 
 #endif

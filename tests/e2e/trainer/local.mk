@@ -6,6 +6,6 @@ check_PROGRAMS += %D%/trainer_rendezvous
 TESTS += %D%/trainer_rendezvous
 if HAVE_BLAS
 e2e_tests += %D%/trainer_gradients.test %D%/trainer_options.test %D%/trainer_ranks.test %D%/trainer_gathers.test \
-  %D%/trainer_levels.test %D%/trainer_precise.test %D%/soak.test %D%/fidelity.test \
+  %D%/trainer_levels.test %D%/trainer_checkpoints.test %D%/trainer_precise.test %D%/soak.test %D%/fidelity.test %D%/large.test \
   %D%/paper.test
 endif
