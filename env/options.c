@@ -14,6 +14,9 @@
 #include "env/mark.h"
 #include "env/units.h"
 
+/* As the most of TAGC_WARMUP. */
+enum { TAGC_SCHEDULE_LAST = 1000000 };
+
 #define FIELD(field) offsetof(struct tagc_options, field)
 const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
 #define CHOICE(field, variable, preset, choices, help) \
@@ -22,8 +25,8 @@ const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
   {#variable, TAGC_OPTION_NUMBER, FIELD(field), min, max, preset, NULL, help},
 #define BYTES(field, variable, preset, max, help) \
   {#variable, TAGC_OPTION_BYTES, FIELD(field), 0, max, preset, NULL, help},
-#define FRACTION(field, variable, preset, max, help) \
-  {#variable, TAGC_OPTION_FRACTION, FIELD(field), 0, max, preset, NULL, help},
+#define SCHEDULE(field, variable, preset, max, help) \
+  {#variable, TAGC_OPTION_SCHEDULE, FIELD(field), 0, max, preset, NULL, help},
 #define BUDGET(field, variable, help) {#variable, TAGC_OPTION_BUDGET, FIELD(field), 0, 0, 0, NULL, help},
 #define TEXT(field, variable, preset, help) {#variable, TAGC_OPTION_TEXT, FIELD(field), 0, 0, 0, preset, help},
 #define INPUT(field, variable, help) {#variable, TAGC_OPTION_INPUT, FIELD(field), 0, 0, 0, "", help},
@@ -32,7 +35,7 @@ const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
 #undef CHOICE
 #undef NUMBER
 #undef BYTES
-#undef FRACTION
+#undef SCHEDULE
 #undef BUDGET
 #undef TEXT
 };
@@ -68,28 +71,39 @@ const struct tagc_option *tagc_option_renamed(const char *old, char *const *envi
   return option;
 }
 
-/* For a budget, `number` is the amount; its default is none. */
-static void store_option(struct tagc_options *options, const struct tagc_option *o, uint64_t number,
-                         enum tagc_budget_kind kind, const char *text) {
+/* The value of an option: one member, by its kind. The index of a choice is a number. */
+struct option_value {
+  uint64_t number;
+  struct tagc_schedule schedule;
+  struct tagc_budget budget;
+  const char *text;
+};
+
+static struct tagc_schedule constant_schedule(uint64_t ppm) {
+  return (struct tagc_schedule){.count = 1, .ppm = {(uint32_t)ppm}, .from = {1}};
+}
+
+static void store_option(struct tagc_options *options, const struct tagc_option *o, const struct option_value *value) {
   char *at = (char *)options + o->offset;
   switch (o->kind) {
-  case TAGC_OPTION_CHOICE: *(int *)at = (int)number; break;
+  case TAGC_OPTION_CHOICE: *(int *)at = (int)value->number; break;
   case TAGC_OPTION_NUMBER:
-  case TAGC_OPTION_BYTES: *(uint64_t *)at = number; break;
-  case TAGC_OPTION_FRACTION: *(uint32_t *)at = (uint32_t)number; break;
-  case TAGC_OPTION_BUDGET: *(struct tagc_budget *)at = (struct tagc_budget){kind, number}; break;
+  case TAGC_OPTION_BYTES: *(uint64_t *)at = value->number; break;
+  case TAGC_OPTION_SCHEDULE: *(struct tagc_schedule *)at = value->schedule; break;
+  case TAGC_OPTION_BUDGET: *(struct tagc_budget *)at = value->budget; break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
-  case TAGC_OPTION_OUTPUT: *(const char **)at = text; break;
+  case TAGC_OPTION_OUTPUT: *(const char **)at = value->text; break;
   }
 }
 
 void tagc_options_default(struct tagc_options *options) {
   memset(options, 0, sizeof *options);
   options->nccl_blocking = -1;
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    store_option(options, &tagc_option_table[i], tagc_option_table[i].preset, TAGC_BUDGET_NONE,
-                 tagc_option_table[i].text);
+  for (const struct tagc_option *o = tagc_option_table; o < tagc_option_table + TAGC_OPTION_COUNT; o++)
+    store_option(
+      options, o,
+      &(struct option_value){.number = o->preset, .schedule = constant_schedule(o->preset), .text = o->text});
 }
 
 static bool parse_choice(const char *choices, const char *value, uint64_t *out) {
@@ -136,10 +150,23 @@ static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64
   return true;
 }
 
-/* In millionths: at most six decimals. */
-static bool parse_fraction(const char *value, uint64_t *out) {
-  const char *end;
-  return parse_decimal(value, 1000000, 1000000, out, &end) && !*end;
+/* A fraction with at most six decimals, then others with the cycles from which they hold. */
+static bool parse_schedule(const char *value, uint64_t most, struct tagc_schedule *out) {
+  *out = (struct tagc_schedule){.from = {1}};
+  for (const char *c = value;; c++) {
+    const uint32_t i = out->count;
+    uint64_t ppm, cycle = 1;
+    if (i == TAGC_STAGES || !parse_decimal(c, 1000000, most, &ppm, &c) || ppm > most)
+      return false;
+    if (i && (*c != '@' || !tagc_units_read(c + 1, false, &cycle, &c) || cycle > TAGC_SCHEDULE_LAST ||
+              cycle <= out->from[i - 1]))
+      return false;
+    out->ppm[i] = (uint32_t)ppm;
+    out->from[i] = (uint32_t)cycle;
+    out->count++;
+    if (*c != ',')
+      return !*c;
+  }
 }
 
 /* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: refuses anything
@@ -179,8 +206,11 @@ static void explain_accepted(const struct tagc_option *o, char *accepted, size_t
   case TAGC_OPTION_BYTES:
     snprintf(accepted, size, "bytes from 0 to %" PRIu64 "G, as 65536, 64K, 1M or 2G", o->max >> 30);
     break;
-  case TAGC_OPTION_FRACTION:
-    snprintf(accepted, size, "a decimal fraction from 0 to 0.%06" PRIu64 ", with at most six decimals", o->max);
+  case TAGC_OPTION_SCHEDULE:
+    snprintf(accepted, size,
+             "a fraction from 0 to 0.%06" PRIu64 " with at most six decimals, or up to %d of them with growing cycles "
+             "from 2 to %d, as 0.5,0.8@200,0.95@1000",
+             o->max, TAGC_STAGES, TAGC_SCHEDULE_LAST);
     break;
   case TAGC_OPTION_BUDGET:
     snprintf(
@@ -199,28 +229,27 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
     snprintf(why, size, "%s is not an option (did you mean %s?)", variable, tagc_options_nearest(variable));
     return false;
   }
-  uint64_t number = 0;
-  struct tagc_budget budget = {TAGC_BUDGET_NONE, 0};
+  struct option_value to = {.text = value};
   bool good = true;
   switch (o->kind) {
-  case TAGC_OPTION_CHOICE: good = parse_choice(o->text, value, &number); break;
-  case TAGC_OPTION_NUMBER: good = parse_number(value, false, &number); break;
-  case TAGC_OPTION_BYTES: good = parse_number(value, true, &number); break;
-  case TAGC_OPTION_FRACTION: good = parse_fraction(value, &number); break;
-  case TAGC_OPTION_BUDGET: good = parse_budget(value, &budget); break;
+  case TAGC_OPTION_CHOICE: good = parse_choice(o->text, value, &to.number); break;
+  case TAGC_OPTION_NUMBER: good = parse_number(value, false, &to.number); break;
+  case TAGC_OPTION_BYTES: good = parse_number(value, true, &to.number); break;
+  case TAGC_OPTION_SCHEDULE: good = parse_schedule(value, o->max, &to.schedule); break;
+  case TAGC_OPTION_BUDGET: good = parse_budget(value, &to.budget); break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
   case TAGC_OPTION_OUTPUT: break;
   }
-  if (good && o->kind != TAGC_OPTION_CHOICE && o->kind != TAGC_OPTION_BUDGET && !is_text(o))
-    good = number >= o->min && number <= o->max;
+  if (good && (o->kind == TAGC_OPTION_NUMBER || o->kind == TAGC_OPTION_BYTES))
+    good = to.number >= o->min && to.number <= o->max;
   if (!good) {
-    char accepted[160];
+    char accepted[180];
     explain_accepted(o, accepted, sizeof accepted);
     snprintf(why, size, "%s=%.80s: not understood; accepted is %s", variable, value, accepted);
     return false;
   }
-  store_option(options, o, o->kind == TAGC_OPTION_BUDGET ? budget.amount : number, budget.kind, value);
+  store_option(options, o, &to);
   options->given |= UINT64_C(1) << (o - tagc_option_table);
   return true;
 }
@@ -314,11 +343,20 @@ static void print_option_choice(const char *choices, uint64_t i, char *text, siz
   snprintf(text, size, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-/* Prints parts per million as a fraction without trailing zeros. */
-static void print_fraction(uint32_t ppm, char *text, size_t size) {
-  int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
+const char *tagc_fraction_text(uint32_t ppm, char text[24]) {
+  int n = snprintf(text, 24, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
   while (text[n - 1] == '0' && text[n - 2] != '.')
     text[--n] = '\0';
+  return text;
+}
+
+const char *tagc_schedule_text(const struct tagc_schedule *schedule, char text[TAGC_SCHEDULE_TEXT]) {
+  char fraction[24];
+  int n = snprintf(text, TAGC_SCHEDULE_TEXT, "%s", tagc_fraction_text(schedule->ppm[0], fraction));
+  for (uint32_t i = 1; i < schedule->count; i++)
+    n += snprintf(text + n, TAGC_SCHEDULE_TEXT - (size_t)n, ",%s@%" PRIu32,
+                  tagc_fraction_text(schedule->ppm[i], fraction), schedule->from[i]);
+  return text;
 }
 
 const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]) {
@@ -354,7 +392,11 @@ static void print_value(const struct tagc_options *options, const struct tagc_op
   case TAGC_OPTION_CHOICE: print_option_choice(o->text, (uint64_t) * (const int *)at, text, size); break;
   case TAGC_OPTION_NUMBER:
   case TAGC_OPTION_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
-  case TAGC_OPTION_FRACTION: print_fraction(*(const uint32_t *)at, text, size); break;
+  case TAGC_OPTION_SCHEDULE: {
+    char schedule[TAGC_SCHEDULE_TEXT];
+    snprintf(text, size, "%s", tagc_schedule_text((const struct tagc_schedule *)at, schedule));
+    break;
+  }
   case TAGC_OPTION_BUDGET: {
     char budget[32];
     snprintf(text, size, "%s", tagc_budget_text((const struct tagc_budget *)at, budget));
@@ -385,7 +427,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
       number /= 1024;
     snprintf(text, TAGC_OPTION_PRESET, "%" PRIu64 "%.*s", number, unit > 0, &" KMG"[unit]);
     break;
-  case TAGC_OPTION_FRACTION: print_fraction((uint32_t)number, text, TAGC_OPTION_PRESET); break;
+  case TAGC_OPTION_SCHEDULE: tagc_fraction_text((uint32_t)number, text); break;
   case TAGC_OPTION_BUDGET: *text = '\0'; break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
@@ -408,7 +450,7 @@ static bool describe_options(const struct tagc_options *options, bool all, char 
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     if (is_local(i) && !all)
       continue;
-    char value[100];
+    char value[TAGC_SCHEDULE_TEXT];
     print_value(options, &tagc_option_table[i], value, sizeof value);
     int n = snprintf(text + used, size - used, "%s=%s\n", tagc_option_table[i].variable, value);
     if (n < 0 || (size_t)n >= size - used)

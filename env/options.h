@@ -41,14 +41,14 @@ enum tagc_option_index {
 #define CHOICE(field, ...) TAGC_OPTION_##field,
 #define NUMBER(field, ...) TAGC_OPTION_##field,
 #define BYTES(field, ...) TAGC_OPTION_##field,
-#define FRACTION(field, ...) TAGC_OPTION_##field,
+#define SCHEDULE(field, ...) TAGC_OPTION_##field,
 #define BUDGET(field, ...) TAGC_OPTION_##field,
 #define TEXT(field, ...) TAGC_OPTION_##field,
 #include "env/options.def"
 #undef CHOICE
 #undef NUMBER
 #undef BYTES
-#undef FRACTION
+#undef SCHEDULE
 #undef BUDGET
 #undef TEXT
   TAGC_OPTION_COUNT
@@ -67,18 +67,40 @@ struct tagc_budget {
 /* As users write it, in the largest unit with at most three decimals; "" for none. Returns `text`. */
 const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]);
 
+/* A fraction that changes at cycles of a communicator: parts per million, and the first cycle that has them. */
+enum { TAGC_STAGES = 8 };
+struct tagc_schedule {
+  uint32_t count; /* of stages; 1: it never changes */
+  uint32_t ppm[TAGC_STAGES];
+  uint32_t from[TAGC_STAGES]; /* growing; that of the first stage is 1 */
+};
+
+/* The stage of a cycle; cycles are counted from 1. */
+static inline uint32_t tagc_schedule_stage(const struct tagc_schedule *schedule, uint64_t cycle) {
+  uint32_t stage = 0;
+  while (stage + 1 < schedule->count && schedule->from[stage + 1] <= cycle)
+    stage++;
+  return stage;
+}
+
+/* As users write it: 0.5,0.8@200. Returns `text`. */
+enum { TAGC_SCHEDULE_TEXT = 160 };
+const char *tagc_schedule_text(const struct tagc_schedule *schedule, char text[TAGC_SCHEDULE_TEXT]);
+/* Parts per million, without trailing zeros: 0.8. Returns `text`. */
+const char *tagc_fraction_text(uint32_t ppm, char text[24]);
+
 struct tagc_options {
 #define CHOICE(field, ...) int field;
 #define NUMBER(field, ...) uint64_t field;
 #define BYTES(field, ...) uint64_t field;
-#define FRACTION(field, ...) uint32_t field;
+#define SCHEDULE(field, ...) struct tagc_schedule field;
 #define BUDGET(field, ...) struct tagc_budget field;
 #define TEXT(field, ...) const char *field;
 #include "env/options.def"
 #undef CHOICE
 #undef NUMBER
 #undef BYTES
-#undef FRACTION
+#undef SCHEDULE
 #undef BUDGET
 #undef TEXT
   uint64_t given;    /* bit i: the user set option i */
@@ -111,7 +133,7 @@ enum tagc_option_kind {
   TAGC_OPTION_CHOICE,
   TAGC_OPTION_NUMBER,
   TAGC_OPTION_BYTES,
-  TAGC_OPTION_FRACTION,
+  TAGC_OPTION_SCHEDULE,
   TAGC_OPTION_BUDGET,
   TAGC_OPTION_TEXT,
   TAGC_OPTION_INPUT,
@@ -121,7 +143,7 @@ struct tagc_option {
   const char *variable;
   enum tagc_option_kind kind;
   size_t offset;             /* in struct tagc_options */
-  uint64_t min, max, preset; /* choices: the index; fractions: parts per million */
+  uint64_t min, max, preset; /* choices: the index; schedules: parts per million */
   const char *text;          /* CHOICE: "a|b|c"; TEXT, INPUT, OUTPUT: the default */
   const char *help;
 };

@@ -24,7 +24,7 @@ static const char *accepted(const struct tagc_option *o) {
   case TAGC_OPTION_CHOICE: return o->text;
   case TAGC_OPTION_NUMBER: return "number";
   case TAGC_OPTION_BYTES: return "bytes Ns Op K|M|G";
-  case TAGC_OPTION_FRACTION: return "fraction";
+  case TAGC_OPTION_SCHEDULE: return "fraction Ns Op ,fraction@cycle ...";
   case TAGC_OPTION_BUDGET: return "time|percent%";
   case TAGC_OPTION_INPUT: return "file";
   case TAGC_OPTION_OUTPUT: return "prefix";

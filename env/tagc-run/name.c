@@ -17,9 +17,12 @@ const char *tagc_run_name(const struct tagc_option *option, char name[TAGC_RUN_N
 }
 
 const char *tagc_run_value(const struct tagc_option *option) {
-  static const char *const words[] = {
-    [TAGC_OPTION_NUMBER] = "NUMBER",       [TAGC_OPTION_BYTES] = "BYTES[K|M|G]", [TAGC_OPTION_FRACTION] = "FRACTION",
-    [TAGC_OPTION_BUDGET] = "TIME|PERCENT", [TAGC_OPTION_TEXT] = "TEXT",          [TAGC_OPTION_INPUT] = "FILE",
-    [TAGC_OPTION_OUTPUT] = "PREFIX"};
+  static const char *const words[] = {[TAGC_OPTION_NUMBER] = "NUMBER",
+                                      [TAGC_OPTION_BYTES] = "BYTES[K|M|G]",
+                                      [TAGC_OPTION_SCHEDULE] = "FRACTION[,FRACTION@CYCLE]...",
+                                      [TAGC_OPTION_BUDGET] = "TIME|PERCENT",
+                                      [TAGC_OPTION_TEXT] = "TEXT",
+                                      [TAGC_OPTION_INPUT] = "FILE",
+                                      [TAGC_OPTION_OUTPUT] = "PREFIX"};
   return option->kind == TAGC_OPTION_CHOICE ? option->text : words[option->kind];
 }

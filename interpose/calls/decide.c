@@ -98,7 +98,7 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .cycle = call->cycle,
     .vote_cycle = comm->vote.cycle,
     .voted = comm->vote.held,
-    .slot_reason = slot        ? slot->reason
+    .slot_reason = slot        ? tagc_slot_reason(comm, slot, call->cycle)
                    : allgather ? allgather->reason
                                : TAGC_REASON_out_of_sync,
     .dirty = slot && slot->state.dirty,

@@ -49,7 +49,7 @@ static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature 
   slot->shard_count = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
   slot->packed.n = slot->shard_count;
   slot->packed.nranks = comm->nranks;
-  slot->packed.keep_ppm = 1000000 - tagc_library_options()->sparsity;
+  slot->packed.keep_ppm = 1000000 - tagc_library_options()->sparsity.ppm[0];
   slot->codec = tagc_library_codec();
   slot->op = (enum tagc_op)s->op;
   slot->reason = TAGC_REASON_warm_up;
@@ -114,6 +114,7 @@ static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
   comm->vote.cycle = TAGC_VOTE_CYCLE;
   comm->vote.asks_shards = comm->vote.are_shards = comm->vote.asks_map = false;
   comm->vote.count = 0;
+  comm->observed.cycles_before += comm->observed.cycle_number;
   comm->observed.lock_number++; /* calls held back in a group lose their slots */
   comm->observed.cycle_began_ns = 0;
   tagc_progress_reset(comm);

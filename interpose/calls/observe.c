@@ -53,6 +53,17 @@ static void compare_step(struct tagc_comm *comm, int window, double step_ms) {
     tagc_ab_add(comm->ledger->ab, &step);
 }
 
+/* TAGC_SPARSITY as a schedule: says when its next stage begins. */
+static void log_stage(const struct tagc_comm *comm, uint64_t number) {
+  const struct tagc_schedule *schedule = &tagc_library_options()->sparsity;
+  const uint32_t stage = tagc_slot_stage(comm, number);
+  char fraction[24];
+  if (stage > tagc_slot_stage(comm, number - 1))
+    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: sparsity %s from cycle %u on",
+             (unsigned long long)comm->ledger->number, tagc_fraction_text(schedule->ppm[stage], fraction),
+             schedule->from[stage]);
+}
+
 /* At the first call of a cycle: closes the accounts of the previous one. */
 static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const uint64_t now_ns = tagc_clock_ns();
@@ -64,6 +75,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   if (number > 1)
     tagc_progress_cycle(comm, window, step_ms);
   tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);
+  log_stage(comm, number);
   comm->observed.cycle_number = number;
   comm->observed.cycle_disturbed = false;
   comm->observed.cycle_began_ns = now_ns;

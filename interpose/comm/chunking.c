@@ -2,6 +2,7 @@
 #include "interpose/comm/chunking.h"
 
 #include "interpose/comm/comm.h"
+#include "interpose/nccl/process.h"
 #include "kernels/codec/assign_buffer.h"
 
 bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count) {
@@ -24,6 +25,18 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
   else
     slot->chunking.chunks = tagc_chunks_of(slot->packed.n, 1);
   return good;
+}
+
+bool tagc_chunking_set_stage(const struct tagc_device *device, struct tagc_slot *slot, uint32_t stage, int count) {
+  const struct tagc_schedule *schedule = &tagc_library_options()->sparsity;
+  struct tagc_slot at = *slot;
+  at.stages.now = stage;
+  if (schedule->count > 1) /* else TAGC_CODEC=auto may have chosen it */
+    at.packed.keep_ppm = 1000000 - schedule->ppm[stage];
+  if (!tagc_chunking_set(device, &at, count))
+    return false;
+  *slot = at;
+  return true;
 }
 
 size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *chunk, uint8_t *base) {

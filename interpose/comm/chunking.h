@@ -27,6 +27,10 @@ struct tagc_allgather_chunking {
 /* Sets the slot's number of chunks and their layouts. False if a chunk is impossible: then it has one. */
 bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count);
 
+/* Sets the slot's stage, and with it keep_ppm and the layouts, for that number of chunks. False: it has no such chunks
+ * at that stage, and is as it was. */
+bool tagc_chunking_set_stage(const struct tagc_device *device, struct tagc_slot *slot, uint32_t stage, int count);
+
 /* The same for all-gathers: sets `layout` to that of the chunks together. */
 bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,

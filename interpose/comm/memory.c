@@ -34,6 +34,14 @@ size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const str
   return its > bytes ? its : bytes;
 }
 
+/* A slot sends its residual when it enters one. */
+static bool has_plain_stage(const struct tagc_slot *slot) {
+  bool any = false;
+  for (uint32_t stage = 0; stage < tagc_library_options()->sparsity.count; stage++)
+    any |= slot->stages.reason[stage] != TAGC_REASON_compressed;
+  return any;
+}
+
 /* Bytes of the workspace that one call of a slot needs, to compress or to flush. */
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   struct tagc_job job = {.shape = slot->packed, .layout = slot->layout};
@@ -45,13 +53,27 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_options *options = tagc_library_options();
   if (slot->packed.residual != TAGC_STORAGE_NONE &&
       (options->mode == TAGC_MODE_AB || tagc_options_has_budget(options) ||
-       (tagc_options_auto(options) && slot->codec->needs_residual)))
+       (tagc_options_auto(options) && slot->codec->needs_residual) || has_plain_stage(slot)))
     flush = (size_t)slot->packed.nranks * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
   const struct tagc_shape whole = tagc_slot_shard(slot);
   struct tagc_partial partial;
   const size_t sums = tagc_hierarchy_sum_bytes(&whole) + TAGC_HIERARCHY_TOLD_BYTES;
   return tagc_memory_allgather_phase_bytes(comm, slot) + (comm->hierarchy.scope.two_levels ? sums : 0) +
          tagc_partial_assign_buffers(&partial, slot, NULL) + (compress > flush ? compress : flush);
+}
+
+/* The same of the stage that needs most. */
+static size_t slot_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
+  size_t most = 0;
+  for (uint32_t stage = 0; stage < tagc_library_options()->sparsity.count; stage++) {
+    struct tagc_slot at = *slot;
+    if (slot->stages.reason[stage] != TAGC_REASON_compressed ||
+        !tagc_chunking_set_stage(comm->device, &at, stage, slot->chunking.chunks.count))
+      continue;
+    const size_t bytes = call_bytes(comm, &at);
+    most = bytes > most ? bytes : most;
+  }
+  return most;
 }
 
 static void give_back_memory(const struct tagc_comm *comm, void *memory) {
@@ -130,8 +152,10 @@ void tagc_memory_read_tallies(struct tagc_comm *comm) {
 static size_t workspace_need(const struct tagc_comm *comm) {
   size_t largest = tagc_allgathers_workspace(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].reason == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
-      largest = call_bytes(comm, &comm->slots[i]);
+    if (comm->slots[i].reason == TAGC_REASON_compressed) {
+      const size_t bytes = slot_bytes(comm, &comm->slots[i]);
+      largest = bytes > largest ? bytes : largest;
+    }
   return largest;
 }
 

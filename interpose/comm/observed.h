@@ -13,6 +13,7 @@ struct tagc_observed {
   struct tagc_cycle *cycle;
   uint64_t lock_number;    /* number of locks so far */
   uint64_t cycle_number;   /* cycles started since the lock */
+  uint64_t cycles_before;  /* of earlier locks: TAGC_SPARSITY goes on counting */
   bool in_sync;            /* the last call was */
   bool resync_pending;     /* some call was not, and since then no cycle has begun behind one that was */
   bool nonfinite;          /* some rank's gradient of this cycle was not finite */

@@ -33,6 +33,14 @@ uint64_t tagc_slot_rest_count(const struct tagc_slot *slot) {
   return slot->selected.parts ? slot->selected.parts->rest : 0;
 }
 
+uint32_t tagc_slot_stage(const struct tagc_comm *comm, uint64_t cycle) {
+  return tagc_schedule_stage(&tagc_library_options()->sparsity, comm->observed.cycles_before + cycle);
+}
+
+enum tagc_reason tagc_slot_reason(const struct tagc_comm *comm, const struct tagc_slot *slot, uint64_t cycle) {
+  return slot->reason == TAGC_REASON_compressed ? slot->stages.reason[tagc_slot_stage(comm, cycle)] : slot->reason;
+}
+
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i) {
   const struct tagc_slot *slot = &comm->slots[i];
   size_t count;

@@ -25,6 +25,16 @@ struct tagc_slot_state {
   bool sample_due;         /* for the trace (exec/loss_samples.h) */
 };
 
+/* The stages of TAGC_SPARSITY, of which a slot has one at a time: its keep_ppm, and the layouts that follow. A stage
+ * follows from the cycle alone, so all ranks change it in the same call (exec/reduce_scatter.c).
+ * Residual    It lies chunk by chunk. All stages have the same chunks, so it stays as it is.
+ * Memory      The workspace has room for the largest stage.
+ * Plain       Calls pass in a stage whose payload would not be smaller. The first one also sends the residual. */
+struct tagc_slot_stages {
+  uint32_t now;                         /* that of keep_ppm and the layouts */
+  enum tagc_reason reason[TAGC_STAGES]; /* TAGC_REASON_compressed, or why its calls pass; for a compressed slot */
+};
+
 /* Counts of elements follow from one another:
  *   call->count    of the call, as the program gives it to NCCL: one shard, or of an all-reduce all shards and the tail
  *   shard_count    of a shard, which one rank of the communicator owns: count, or of an all-reduce count / nranks
@@ -41,10 +51,11 @@ struct tagc_slot {
   struct tagc_home home; /* memory of its gradients, for reports */
 
   /* Set in the vote by vote/proposal.c. */
-  enum tagc_reason reason; /* TAGC_REASON_compressed, or why its calls pass */
+  enum tagc_reason reason; /* TAGC_REASON_compressed, or why its calls pass; some may pass all the same: see stages */
   const struct tagc_codec *codec;
   struct tagc_shape packed;  /* of a packed shard, for the ranks that exchange. n = 0: no codec has its type */
   struct tagc_layout layout; /* of the chunks together */
+  struct tagc_slot_stages stages;
   struct tagc_chunking chunking;
   struct tagc_allgather_phase allgather_phase; /* for an all-reduce: how its sums are gathered */
   struct tagc_allgather_chunking allgather_phase_chunking;
@@ -85,6 +96,11 @@ uint64_t tagc_slot_rest_count(const struct tagc_slot *slot);
 static inline bool tagc_slot_has_codecs(const struct tagc_slot *slot) {
   return slot->packed.n && slot->op != TAGC_OP_OTHER;
 }
+
+/* The stage of a communicator's cycle: cycles count from the first lock. */
+uint32_t tagc_slot_stage(const struct tagc_comm *comm, uint64_t cycle);
+/* Why a call of the slot in this cycle passes; TAGC_REASON_compressed: it does not. */
+enum tagc_reason tagc_slot_reason(const struct tagc_comm *comm, const struct tagc_slot *slot, uint64_t cycle);
 
 /* The plan's question about slot i; the caller adds the room for its residual. */
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i);

@@ -207,11 +207,19 @@ static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t 
   }
 }
 
+/* All ranks enter a stage in the same call. */
+static bool enter_stage(const struct tagc_work *w, struct tagc_slot *slot) {
+  const uint32_t stage = tagc_slot_stage(w->call->comm, w->call->cycle);
+  return !tagc_work_compresses(w) || stage == slot->stages.now ||
+         tagc_chunking_set_stage(w->device, slot, stage, slot->chunking.chunks.count);
+}
+
 /* All buffers lie in the communicator's workspace, behind those of the all-gather of the sums. */
 static void reduce_lay_out(struct tagc_work *w) {
   const struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   uint8_t *memory = comm->memory.workspace + tagc_memory_allgather_phase_bytes(comm, slot);
+  w->reduce.has_no_layout = !enter_stage(w, slot);
   w->reduce.peers = tagc_hierarchy_exchange_comm(comm);
   w->reduce.job = reduce_job(w);
   w->tally = slot->memory.tally;
@@ -294,6 +302,8 @@ static void reduce_account(const struct tagc_work *w) {
     sent = tagc_plan_traffic(&question, &w->reduce.job.layout);
     sent.between += w->reduce.values_bytes;
     row->compressed++;
+    comm->ledger->stages[slot->stages.now].calls++;
+    tagc_traffic_add(&comm->ledger->stages[slot->stages.now].sent, &sent);
     comm->ledger->times.calls += w->device->host_reads;
     row->raw_bytes += (uint64_t)comm->nranks * shard;
     tagc_traffic_add(&row->plain, &plain);
@@ -317,6 +327,8 @@ static bool begin_values(struct tagc_work *w) {
 }
 
 static ncclResult_t reduce_begin(struct tagc_work *w) {
+  if (w->reduce.has_no_layout)
+    return ncclUnhandledCudaError;
   if (w->tally)
     tagc_comm_read_tally(w->call->comm, w->tally, w->call->slot);
   return tagc_work_done(tagc_work_mark(w, TAGC_MARK_BEGUN) && (!w->reduce.gathers || begin_values(w)));

@@ -72,6 +72,7 @@ struct tagc_reduce_scatter_work {
   int64_t *told;               /* flags that the ranks of a host exchange after the call; NULL: not needed */
   void *scratch;               /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                /* the residual has changed */
+  bool has_no_layout;          /* the device has failed at the slot's next stage */
   bool denser;                 /* the device reports that the gradient has outgrown the codec */
 };
 

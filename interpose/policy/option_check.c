@@ -37,9 +37,23 @@ static bool check_budget(const struct tagc_options *options, char *why) {
   return false;
 }
 
+/* Only codecs with a residual leave a part of a gradient for later, and auto takes that part from the gradient. */
+static bool check_schedule(const struct tagc_options *options, char *why) {
+  char text[TAGC_SCHEDULE_TEXT];
+  const struct tagc_codec *codec = tagc_codec_find(options->codec);
+  const bool is_known = codec || tagc_options_auto(options);
+  if (options->sparsity.count == 1 || !is_known || (codec && codec->needs_residual))
+    return true;
+  snprintf(why, TAGC_OPTION_WHY,
+           "TAGC_SPARSITY=%s: a schedule goes with TAGC_CODEC=sparse and lhc alone, and TAGC_CODEC is %s",
+           tagc_schedule_text(&options->sparsity, text), options->codec);
+  return false;
+}
+
 bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]) {
   switch (i) {
   case TAGC_OPTION_codec: return check_codec(options->codec, why);
+  case TAGC_OPTION_sparsity: return check_schedule(options, why);
   case TAGC_OPTION_budget: return check_budget(options, why);
   case TAGC_OPTION_layers: return check_list("TAGC_LAYERS", options->layers, why);
   case TAGC_OPTION_skip: return check_list("TAGC_SKIP", options->skip, why);

@@ -132,6 +132,31 @@ static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledg
            tagc_report_allgathers_words(ledger, allgathers), tagc_report_broadcasts_words(ledger, broadcasts));
 }
 
+/* TAGC_SPARSITY as a schedule: a line for each stage so far. */
+static void print_stages(const struct tagc_ledger *ledger) {
+  const struct tagc_schedule *schedule = &tagc_library_options()->sparsity;
+  char fraction[24], bytes[16];
+  for (uint32_t i = 0; i < schedule->count && schedule->count > 1; i++) {
+    const struct tagc_ledger_stage *stage = &ledger->stages[i];
+    const uint64_t wire = stage->sent.inside + stage->sent.between;
+    if (stage->calls)
+      tagc_say("  sparsity %s from cycle %" PRIu32 " on: %" PRIu64 " calls compressed, %s each",
+               tagc_fraction_text(schedule->ppm[i], fraction), schedule->from[i], stage->calls,
+               tagc_units_bytes(wire / stage->calls, bytes));
+  }
+}
+
+/* The same for programs. */
+static void print_stage_totals(const struct tagc_ledger *ledger) {
+  const struct tagc_schedule *schedule = &tagc_library_options()->sparsity;
+  char fraction[24];
+  for (uint32_t i = 0; i < schedule->count && schedule->count > 1; i++)
+    tagc_say("tagc-stage: sparsity=%s from=%" PRIu32 " compressed=%" PRIu64 " wire_bytes=%" PRIu64
+             " between_bytes=%" PRIu64,
+             tagc_fraction_text(schedule->ppm[i], fraction), schedule->from[i], ledger->stages[i].calls,
+             ledger->stages[i].sent.inside + ledger->stages[i].sent.between, ledger->stages[i].sent.between);
+}
+
 const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24]) {
   const double hidden_ms = times->hidden_ms, coding_ms = times->encode_ms + times->decode_ms;
   *text = '\0';
@@ -197,6 +222,7 @@ static void print_ledger(const struct tagc_ledger *ledger) {
              of_all_calls(times->exchange_ms, times, total.compressed) / (double)cycles,
              of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles,
              tagc_report_hidden(times, hidden), ledger->cycles_compressed, ledger->cycles_plain);
+  print_stages(ledger);
   tagc_report_allgathers(ledger);
   tagc_report_broadcasts(ledger);
   struct tagc_ab_figures ab = {.outcome = TAGC_AB_NONE};
@@ -205,6 +231,8 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   print_ab(&ab);
   tagc_retune_report(ledger->retune);
   print_total(ledger, &total);
+  if (total.compressed)
+    print_stage_totals(ledger);
   if (ledger->ab) {
     print_sides(ledger);
     print_verdict(&ab);

@@ -93,6 +93,12 @@ struct tagc_ledger_broadcasts {
   struct tagc_ledger_times times;
 };
 
+/* The compressed calls of a stage of TAGC_SPARSITY. */
+struct tagc_ledger_stage {
+  uint64_t calls;
+  struct tagc_traffic sent;
+};
+
 /* One side of TAGC_MODE=ab. */
 struct tagc_ledger_side {
   struct tagc_series step_ms;
@@ -142,6 +148,7 @@ struct tagc_ledger {
   struct tagc_ledger_sum steps[TAGC_AB_SIDES]; /* those that measure a step: before the vote, plain, compressed */
   struct tagc_ledger_sum plain_calls;          /* plain calls whose time is known (exec/timing.h) */
   uint64_t cycles_plain, cycles_compressed;
+  struct tagc_ledger_stage stages[TAGC_STAGES];
   struct tagc_ledger_side sides[2];   /* plain, compressed */
   struct tagc_ab_windows *ab;         /* TAGC_MODE=ab: their steps, compared; else NULL */
   struct tagc_traffic sent, plain;    /* by all reduce-scatters so far, plain or not; and if all were plain */

@@ -86,7 +86,7 @@ void tagc_message_map(struct tagc_message *message, struct tagc_vote_map *map);
 struct tagc_vote_proposal {
   bool can;                      /* the rank has the memory */
   struct tagc_vote_range reason; /* TAGC_REASON_compressed, or why not */
-  struct tagc_vote_range codec;  /* the codec, its keep_ppm and the way of its messages, in one number */
+  struct tagc_vote_range codec;  /* the codec, its keep_ppm, stages and the way of its messages, in one number */
   struct tagc_vote_range parts;  /* the selected part of the slot; not of an all-gather */
   struct tagc_vote_range chunks; /* number of chunks of its calls; 0: not compressed */
 };

@@ -108,17 +108,66 @@ static bool is_chunked(const struct tagc_slot *slot) {
          (slot->allgather_phase.codec && slot->allgather_phase_chunking.chunks.count > 1);
 }
 
+/* The number of chunks that every stage of TAGC_SPARSITY can have: the least of theirs. */
+static int chunks_of_stages(const struct tagc_comm *comm, const struct tagc_slot *slot) {
+  const struct tagc_options *options = tagc_library_options();
+  int least = TAGC_CHUNKS;
+  for (uint32_t stage = 0; stage < options->sparsity.count; stage++) {
+    struct tagc_slot at = *slot;
+    if (slot->stages.reason[stage] != TAGC_REASON_compressed || !tagc_chunking_set_stage(comm->device, &at, stage, 1))
+      continue;
+    const int its = tagc_chunk_count(options, slot->codec, &at.packed, &at.layout, NULL);
+    least = its < least ? its : least;
+  }
+  for (uint32_t stage = 0; stage < options->sparsity.count; stage++) {
+    struct tagc_slot at = *slot;
+    if (slot->stages.reason[stage] == TAGC_REASON_compressed &&
+        !tagc_chunking_set_stage(comm->device, &at, stage, least))
+      return 1;
+  }
+  return least;
+}
+
 /* Sets the number of chunks; with TAGC_CODEC=auto that of its choice. A rank that cannot have so many proposes one. */
 static void set_chunks(struct tagc_comm *comm, size_t i) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
   (void)tagc_chunking_set(comm->device, slot,
-                          inputs ? inputs->choice.chunks[inputs->choice.candidate]
-                                 : tagc_chunk_count(options, slot->codec, &slot->packed, &slot->layout, NULL));
+                          inputs ? inputs->choice.chunks[inputs->choice.candidate] : chunks_of_stages(comm, slot));
   if (slot->allgather_phase.codec)
     set_phase_chunks(comm, slot,
                      tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
+}
+
+/* Plans the stages of a slot, and enters the first one in which it is compressed. Returns why there is none. */
+static enum tagc_reason plan_stages(const struct tagc_comm *comm, struct tagc_slot *slot,
+                                    struct tagc_slot_question *question, uint64_t *residual_bytes) {
+  const struct tagc_schedule *schedule = &tagc_library_options()->sparsity;
+  bool found = false;
+  for (uint32_t stage = 0; stage < schedule->count; stage++) {
+    struct tagc_layout layout;
+    uint64_t bytes;
+    if (schedule->count > 1)
+      question->packed.keep_ppm = 1000000 - schedule->ppm[stage];
+    const enum tagc_reason reason = tagc_plan_slot(question, &layout, &bytes);
+    slot->stages.reason[stage] = reason;
+    if (reason != TAGC_REASON_compressed)
+      continue;
+    struct tagc_shape packed = question->packed;
+    packed.residual = bytes ? packed.residual : TAGC_STORAGE_NONE;
+    /* Codecs on a device depend on its driver: the proposal informs the other ranks. */
+    if (!comm->device->layout(comm->device, slot->codec, &packed, &layout))
+      return TAGC_REASON_device;
+    if (found)
+      continue;
+    found = true;
+    slot->packed = packed;
+    slot->layout = layout;
+    slot->stages.now = stage;
+    *residual_bytes = bytes;
+  }
+  return found ? TAGC_REASON_compressed : slot->stages.reason[0];
 }
 
 /* Plans a slot as if this rank were alone. */
@@ -136,14 +185,10 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     slot->packed.residual = slot->packed.local ? TAGC_STORAGE_NONE : tagc_plan_storage(options, slot->codec);
     question.codec = slot->codec;
     question.packed = slot->packed;
-    reason = tagc_plan_slot(&question, &slot->layout, &residual_bytes);
+    reason = plan_stages(comm, slot, &question, &residual_bytes);
   }
-  if (!residual_bytes)
+  if (reason != TAGC_REASON_compressed)
     slot->packed.residual = TAGC_STORAGE_NONE;
-  /* Codecs on a device depend on its driver: the proposal informs the other ranks. */
-  if (reason == TAGC_REASON_compressed &&
-      !comm->device->layout(comm->device, slot->codec, &slot->packed, &slot->layout))
-    reason = TAGC_REASON_device;
   struct tagc_allgather_phase *phase = &slot->allgather_phase;
   *phase = (struct tagc_allgather_phase){0};
   if (slot->all_reduce && reason == TAGC_REASON_compressed)
@@ -279,14 +324,23 @@ bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream) {
   return tagc_memory_reserve(comm, stream);
 }
 
-/* The codec, keep_ppm, the way of the messages, and whether nonzero sums may be gathered, in one number; all ranks list
- * their codecs alike. */
+/* The stages in which a compressed slot is compressed, as bits. */
+static int64_t stages_number(const struct tagc_slot *slot) {
+  int64_t bits = 0;
+  for (uint32_t stage = 0; slot->reason == TAGC_REASON_compressed && stage < tagc_library_options()->sparsity.count;
+       stage++)
+    bits |= (int64_t)(slot->stages.reason[stage] == TAGC_REASON_compressed) << stage;
+  return bits;
+}
+
+/* The codec, keep_ppm, the stages, the way of the messages, and whether nonzero sums may be gathered, in one number;
+ * all ranks list their codecs alike. */
 static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
   return number << 34 | (int64_t)(slot->allgather_phase.support.payload_bytes > 0) << 33 |
-         (int64_t)comm->vote.all_to_all << 32 | slot->packed.keep_ppm;
+         (int64_t)comm->vote.all_to_all << 32 | stages_number(slot) << 20 | slot->packed.keep_ppm;
 }
 
 /* The numbers of chunks of its calls, and of the second half of all-reduces. */

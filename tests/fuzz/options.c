@@ -8,13 +8,20 @@
 #include "layermap/model/select.h"
 #include "tests/fuzz/input.h"
 
+static void check_schedule(const struct tagc_schedule *s) {
+  MUST(s->count >= 1 && s->count <= TAGC_STAGES && s->from[0] == 1);
+  for (uint32_t i = 0; i < s->count; i++)
+    MUST(s->ppm[i] <= 999999 && s->from[i] <= 1000000 && (i == 0 || s->from[i] > s->from[i - 1]));
+}
+
 static void check_range(const struct tagc_options *o) {
   MUST(o->mode >= 0 && o->mode <= TAGC_MODE_AB && o->residual >= 0 && o->residual <= TAGC_RESIDUAL_INT8);
   MUST(o->rounding >= 0 && o->rounding <= TAGC_ROUNDING_STOCHASTIC && o->dump);
   MUST(o->assume >= 0 && o->assume <= TAGC_ASSUME_GRADIENTS && o->report >= 0 && o->report <= TAGC_REPORT_AUTO);
-  MUST(o->log >= TAGC_LOG_ERROR && o->log <= TAGC_LOG_DEBUG && o->sparsity <= 999999);
+  MUST(o->log >= TAGC_LOG_ERROR && o->log <= TAGC_LOG_DEBUG);
   MUST(o->ab >= 1 && o->ab <= 1000000 && o->warmup <= 1000000);
   MUST(o->residual_max <= UINT64_C(1) << 50 && o->min_bytes <= UINT64_C(1) << 50);
+  check_schedule(&o->sparsity);
   MUST(o->codec && o->layers && o->skip && o->nccl);
 }
 

@@ -17,15 +17,15 @@ static bool set(const char *name, const char *value) {
 
 static void good_values(void) {
   tagc_options_default(&o);
-  ok(o.mode == TAGC_MODE_COMPRESS && o.sparsity == 800000 && o.min_bytes == 1 << 20 && o.given == 0, "defaults");
+  ok(o.mode == TAGC_MODE_COMPRESS && o.sparsity.ppm[0] == 800000 && o.min_bytes == 1 << 20 && o.given == 0, "defaults");
   ok(set("TAGC_MODE", "ab") && o.mode == TAGC_MODE_AB, "TAGC_MODE=ab");
   ok(set("TAGC_MODE", "off") && o.mode == TAGC_MODE_OFF, "TAGC_MODE=off");
   ok(tagc_option_given(&o, TAGC_OPTION_mode) && !tagc_option_given(&o, TAGC_OPTION_ab), "what was given is known");
   ok(set("TAGC_MIN_BYTES", "64k") && o.min_bytes == 65536, "64k is 65536");
   ok(set("TAGC_MIN_BYTES", "2G") && o.min_bytes == UINT64_C(2) << 30, "2G");
-  ok(set("TAGC_SPARSITY", "0.95") && o.sparsity == 950000, "0.95");
-  ok(set("TAGC_SPARSITY", ".999999") && o.sparsity == 999999, ".999999");
-  ok(set("TAGC_SPARSITY", "0") && o.sparsity == 0, "0");
+  ok(set("TAGC_SPARSITY", "0.95") && o.sparsity.ppm[0] == 950000, "0.95");
+  ok(set("TAGC_SPARSITY", ".999999") && o.sparsity.ppm[0] == 999999, ".999999");
+  ok(set("TAGC_SPARSITY", "0") && o.sparsity.ppm[0] == 0, "0");
   ok(set("TAGC_SEED", "18446744073709551615") && o.seed == UINT64_MAX, "the largest seed");
   ok(set("TAGC_REPORT", "auto") && o.report == TAGC_REPORT_AUTO, "TAGC_REPORT=auto");
 }
@@ -152,11 +152,11 @@ static void environments(void) {
   char *bad[] = {"TAGC_SPARSITY=2", "TAGC_AB=7", NULL};
   tagc_log_set_level(-1);
   tagc_options_read(&o, typo);
-  ok(!o.bad && o.sparsity == 800000, "an unknown TAGC_ name is only a warning");
+  ok(!o.bad && o.sparsity.ppm[0] == 800000, "an unknown TAGC_ name is only a warning");
   ok(strcmp(tagc_options_nearest("TAGC_SPARSTY"), "TAGC_SPARSITY") == 0, "the nearest name of TAGC_SPARSTY");
   ok(strcmp(tagc_options_nearest("TAGC_LAYER"), "TAGC_LAYERS") == 0, "the nearest name of TAGC_LAYER");
   tagc_options_read(&o, bad);
-  ok(o.bad && o.ab == 7 && o.sparsity == 800000, "a bad value marks the process, the others are read");
+  ok(o.bad && o.ab == 7 && o.sparsity.ppm[0] == 800000, "a bad value marks the process, the others are read");
 }
 
 /* Every old name sets its option, with a warning that gives the present name, which wins if both are set. */
