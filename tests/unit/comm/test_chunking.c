@@ -2,10 +2,12 @@
  * The number of pieces of a compressed call (interpose/comm/chunking.h): requested, default, by auto's estimates.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "interpose/policy/chunk_count.h"
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/slot.h"
+#include "interpose/nccl/process.h"
 #include "tests/unit/tap.h"
 
 static struct tagc_options options;
@@ -107,6 +109,33 @@ static void check_exponents(void) {
   free(memory);
 }
 
+static size_t sent_bytes(const struct tagc_slot *slot) {
+  return slot->layout.message_bytes + slot->layout.sketch_count * sizeof(int32_t);
+}
+
+/* A stage of TAGC_SPARSITY has sizes of its own, and the chunks of the others: the residual lies chunk by chunk. */
+static void check_stages(void) {
+  static const char *const codecs[] = {"lhc", "sparse"};
+  char why[400];
+  tagc_options_set((struct tagc_options *)(uintptr_t)tagc_library_options(), "TAGC_SPARSITY", "0.5,0.9@10", why,
+                   sizeof why);
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+    struct tagc_slot slot = slot_of(codecs[i]);
+    slot.packed.keep_ppm = 500000;
+    bool good = tagc_chunking_set(&tagc_device_host, &slot, 3);
+    const struct tagc_slot before = slot;
+    good &= tagc_chunking_set_stage(&tagc_device_host, &slot, 1, 3);
+    ok(good && slot.stages.now == 1 && slot.packed.keep_ppm == 100000 && sent_bytes(&slot) < sent_bytes(&before),
+       "%s: the next stage sends less", codecs[i]);
+    ok(memcmp(&slot.chunking.chunks, &before.chunking.chunks, sizeof slot.chunking.chunks) == 0, "in the same chunks");
+    good = tagc_chunking_set_stage(&tagc_device_host, &slot, 0, 3);
+    ok(good && memcmp(&slot, &before, sizeof slot) == 0, "and back");
+    slot.packed.n = 0; /* no codec has that */
+    good = !tagc_chunking_set_stage(&tagc_device_host, &slot, 1, 3);
+    ok(good && slot.stages.now == 0 && slot.packed.keep_ppm == 500000, "an impossible stage changes nothing");
+  }
+}
+
 int main(void) {
   tagc_options_default(&options);
   check_asked_for();
@@ -114,5 +143,6 @@ int main(void) {
   check_chosen();
   check_slot();
   check_exponents();
+  check_stages();
   return tap_done();
 }

@@ -65,6 +65,72 @@ static void budgets(void) {
   budget("", TAGC_BUDGET_NONE, 0, "");
 }
 
+static void schedule(const char *value, const char *text) {
+  char said[TAGC_SCHEDULE_TEXT];
+  ok(set("TAGC_SPARSITY", value) && strcmp(tagc_schedule_text(&o.sparsity, said), text) == 0,
+     "TAGC_SPARSITY=%s is %s%s", value, said, why);
+}
+
+static void schedules(void) {
+  static const char *const bad[] = {"0.5,",
+                                    "0.5,0.8",
+                                    "0.5,0.8@",
+                                    "0.5,@200",
+                                    "0.5@100,0.8@200",
+                                    "0.5,0.8@1",
+                                    "0.5,0.8@0",
+                                    "0.5,0.8@-3",
+                                    "0.5,0.8@200,",
+                                    ",0.8@200",
+                                    "0.5,0.8@2,0.9@2",
+                                    "0.5,0.8@200,0.9@100",
+                                    "0.5,1@200",
+                                    "0.5,0.8@2.5",
+                                    "0.5,0.8@1e3",
+                                    "0.5,0.8@2k",
+                                    "0.5, 0.8@200",
+                                    "0.5,0.8@1000001",
+                                    "0.5;0.8@200",
+                                    "0.5,0.8 @200",
+                                    "0.5,-0.8@200",
+                                    "0.5,0.8@0x9",
+                                    "0.5,0.8@200@300",
+                                    "0.5,0.8@18446744073709551618",
+                                    "0.5,0.8000001@2",
+                                    "0,0@2,0@3,0@4,0@5,0@6,0@7,0@8,0@9"};
+  char described[TAGC_OPTIONS_TEXT];
+  tagc_options_default(&o);
+  ok(o.sparsity.count == 1 && o.sparsity.from[0] == 1, "by default the sparsity is constant");
+  schedule("0.5,0.8@200,0.95@1000", "0.5,0.8@200,0.95@1000");
+  ok(o.sparsity.count == 3 && o.sparsity.ppm[1] == 800000 && o.sparsity.from[1] == 200 && o.sparsity.ppm[2] == 950000 &&
+       o.sparsity.from[2] == 1000,
+     "three stages");
+  const struct {
+    uint64_t cycle;
+    uint32_t stage;
+  } at[] = {{0, 0}, {1, 0}, {199, 0}, {200, 1}, {999, 1}, {1000, 2}, {UINT64_MAX, 2}};
+  bool right = true;
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+    right &= tagc_schedule_stage(&o.sparsity, at[i].cycle) == at[i].stage;
+  ok(right, "a stage begins in its cycle, and the last one never ends");
+  schedule("0.500,.9@2", "0.5,0.9@2");
+  schedule("0.95,0.5@1000000", "0.95,0.5@1000000");
+  schedule("0.7", "0.7");
+  ok(tagc_schedule_stage(&o.sparsity, UINT64_MAX) == 0, "a constant one has one stage");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const struct tagc_options before = o;
+    ok(!set("TAGC_SPARSITY", bad[i]) && strstr(why, "TAGC_SPARSITY=") == why && strstr(why, bad[i]) &&
+         strstr(why, "accepted is a fraction from 0 to 0.999999 with at most six decimals, or up to 8 of them with "
+                     "growing cycles from 2 to 1000000, as 0.5,0.8@200,0.95@1000") &&
+         memcmp(&before, &o, sizeof o) == 0,
+       "refused: %s", why);
+  }
+  const char *const longest = "0.999991,0.999992@999993,0.999993@999994,0.999994@999995,0.999995@999996,"
+                              "0.999996@999997,0.999997@999998,0.999998@1000000";
+  schedule(longest, longest);
+  ok(tagc_options_describe(&o, described, sizeof described) && strstr(described, longest), "ranks compare all of it");
+}
+
 /* The table as tagc-run, the doctor and the manual use it. */
 static void tables(void) {
   static const char *const presets[][2] = {
@@ -243,6 +309,7 @@ static void descriptions(void) {
 int main(void) {
   good_values();
   budgets();
+  schedules();
   tables();
   tagc_options_default(&o);
   bad_values();
