@@ -370,8 +370,10 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
 
 static ncclResult_t run_batch(const struct tagc_nccl_group *real, struct batch *batch) {
   const uint64_t began = tagc_clock_ns();
-  ncclResult_t status = ncclSuccess;
+  bool alive = tagc_comms_enter_driver(batch->comms, batch->count); /* a new stage asks a device for its sizes */
   lay_out_batch(batch);
+  alive &= tagc_comms_leave_driver(batch->comms, batch->count);
+  ncclResult_t status = alive ? ncclSuccess : ncclInternalError;
   for (int phase = 0; phase < TAGC_PHASES; phase++)
     status = run_phase(real, batch, phase, status);
   status = set_fences(batch, status);
