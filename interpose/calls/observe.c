@@ -58,7 +58,7 @@ static void log_stage(const struct tagc_comm *comm, uint64_t number) {
   const struct tagc_schedule *schedule = &tagc_library_options()->sparsity;
   const uint32_t stage = tagc_slot_stage(comm, number);
   char fraction[24];
-  if (stage > tagc_slot_stage(comm, number - 1))
+  if (comm->vote.held && comm->vote.keeps_residuals && stage > tagc_slot_stage(comm, number - 1))
     tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: sparsity %s from cycle %u on",
              (unsigned long long)comm->ledger->number, tagc_fraction_text(schedule->ppm[stage], fraction),
              schedule->from[stage]);

@@ -514,6 +514,45 @@ static void driver_waits(void) {
   tear_down();
 }
 
+/* ---- a device that fails at a new stage -------------------------------------------------------------------------- */
+
+static bool no_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                      struct tagc_layout *out) {
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
+}
+
+static void set_sparsity(const char *value) {
+  char why[300];
+  if (!tagc_options_set((struct tagc_options *)(uintptr_t)tagc_library_options(), "TAGC_SPARSITY", value, why,
+                        sizeof why))
+    exit(1);
+}
+
+/* The calls here are in cycle 9. */
+static void stages(void) {
+  struct tagc_device failing = tagc_device_host;
+  failing.layout = no_layout;
+  set_up();
+  set_sparsity("0.9,0.95@9");
+  const struct tagc_slot *slot = comm->slots;
+  const size_t sketch_count = slot->layout.sketch_count;
+  comm->device = &failing;
+  prepare(0, ncclSuccess, true);
+  ok(call(TAGC_COMPRESS) == ncclUnhandledCudaError && untouched() && ends == 0 && !slot->state.residual_empty &&
+       slot->stages.now == 0 && slot->layout.sketch_count == sketch_count,
+     "a device that fails at a new stage: the call fails before anything is sent, and the stage stays");
+  comm->device = &tagc_device_host;
+  prepare(0, ncclSuccess, true);
+  ok(call(TAGC_FLUSH) == ncclSuccess && slot->stages.now == 0, "a flush enters none");
+  prepare(0, ncclSuccess, true);
+  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard() && slot->stages.now == 1 && slot->packed.keep_ppm == 50000 &&
+       slot->layout.sketch_count < sketch_count,
+     "a call that works enters it");
+  set_sparsity("0.8");
+  tear_down();
+}
+
 /* ---- groups that are never ended --------------------------------------------------------------------------------- */
 
 static pthread_key_t last;
@@ -584,6 +623,7 @@ int main(void) {
   abort_of_one();
   launches();
   driver_waits();
+  stages();
   never_ended();
   free(sent);
   free(received);
