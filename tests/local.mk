@@ -170,6 +170,9 @@ if HAVE_BLAS
 check_PROGRAMS += tests/bench/progress
 endif
 tests_bench_progress_LDADD = examples/libgpt.a libtagc.a $(BLAS_LIBS) -lm -lpthread
+# How many counters the sketch of lhc needs.
+check_PROGRAMS += tests/bench/peeling
+tests_bench_peeling_LDADD =
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =

@@ -14,7 +14,7 @@
  *              one. So no bound on the support is needed, and no shard is refused for its size. A bound would be no
  *              proof either: of its own shard the owner adds all elements, not only the largest ones.
  * Why sums     An all-reduce of sketch and index themselves would also reach all ranks. With k values a rank and W
- *              ranks it sends 2 x (1.3 x 4 x Wk + n/8) bytes: a ring carries a sketch for the union of all supports
+ *              ranks it sends 2 x (1.22 x 4 x Wk + n/8) bytes: a ring carries a sketch for the union of all supports
  *              twice, NCCL has no OR for the index, and every rank recovers all of it. A sum from its owner travels
  *              once, with a byte of index: (4 + 1) Wk at most, and less where supports meet. tests/bench/RESULTS.md
  *              has both for 2 to 8 ranks.

@@ -132,10 +132,10 @@ struct tagc_gpu_cost {
  *   call     launches; rounds; the own shard and the result; the sum of sketches; the state
  *            (bitmaps, cells), written and read by either side
  * The ops of each codec and the rounds are fitted to times of an H200 (tests/gpu/RESULTS.md), those of lhc while its
- * rounds were one cooperative launch. So for other GPUs this is a forecast. tests/gpu/speed prints estimates beside
- * measurements. Not modelled: conversions of fp16, which take longer than those of bf16; a sketch that outgrows the
- * second-level cache; in two levels the launches by which the ranks of a host share flags. `layout`: as the kernels
- * have it, with their state. */
+ * rounds were one cooperative launch and a value had 1.30 counters. So for other GPUs this is a forecast.
+ * tests/gpu/speed prints estimates beside measurements. Not modelled: conversions of fp16, which take longer than those
+ * of bf16; a sketch that outgrows the second-level cache; in two levels the launches by which the ranks of a host share
+ * flags. `layout`: as the kernels have it, with their state. */
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
                                           const struct tagc_gpu_work *work, const struct tagc_gpu_rates *rates);
 

@@ -8,12 +8,13 @@
  * Payload        Little-endian; parts in this order, padded with zeros to 16 bytes.
  *   exponents      uint8 per 1,024 positions: e + 128 for the smallest e such that all values there (but exceptions)
  *                  are below 2^e; 0 if none reaches 2^-120.
- *   sketch         int32, `stripes` x `hashes` x `part_cells` counters (codec.h maps elements to counters).
+ *   sketch         int32, `stripes` x (`hashes` x `part_cells` counters, checks) (codec.h maps elements to them).
  *   message        exceptions (exceptions.h)
  *                  bitmap   uint32 x stripes x stripe_lines: bit t of word (c, l) is lane t of local line l of stripe c
  * Sizes          U = min((nranks-1) * keep, n) is the most values that can meet in a shard. Below 4,096 there are no
- *                exponents and no sketch (see below). Otherwise U / 49,152 stripes (one up to 65,536), counters = 1.30
- *                times the union capacity of a stripe (3 hashes), 1.35 below 30,000 (4 hashes), in rows of 32 a hash.
+ *                exponents and no sketch (see below). Otherwise U / 49,152 stripes (one up to 65,536), counters = 1.215
+ *                times the union capacity of a stripe (3 hashes), 1.35 below 30,000 (4 hashes), in rows of 32 a hash,
+ *                and 128 checks a stripe with 3 hashes.
  * Small shards   message: exceptions
  *                  counts   uint16 per 256 positions
  *                  offsets  uint8 x capacity: positions inside those blocks

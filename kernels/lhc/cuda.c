@@ -45,7 +45,7 @@ static size_t assign_gpu_sending(struct lhc_state *out, const struct tagc_lhc_ge
 static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
                                    size_t used) {
   const size_t stripes = geo->hashes ? geo->grid.stripes : 0, support = stripes * geo->union_capacity;
-  out->cells = tagc_assign_buffer(base, &used, stripes * geo->hashes * geo->part_cells * sizeof *out->cells);
+  out->cells = tagc_assign_buffer(base, &used, stripes * geo->stripe_counters * sizeof *out->cells);
   out->due = tagc_assign_buffer(base, &used, support * sizeof *out->due);
   out->elements = tagc_assign_buffer(base, &used, support * sizeof *out->elements);
   out->queue = tagc_assign_buffer(base, &used, support * sizeof *out->queue);
@@ -169,7 +169,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
 enum {
   GROUPS_A_PROCESSOR = 2, /* as many of 1,024 threads as most processors have room for */
   FEW_ROUNDS = 2,         /* in launches of their own, for supports below LARGE */
-  MANY_ROUNDS = 16,
+  MANY_ROUNDS = 22,
   LARGE = 16384,
 };
 

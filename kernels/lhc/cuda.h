@@ -3,11 +3,11 @@
  * and results are those of codec.c, bit for bit; calls are those of cuda/call.h; sparsify_cuda.h chooses.
  *
  * Launches   measure 1, prepare 7 (clear, six to choose), encode 2 (send, close), decode 4 (check, open, recover,
- *            result). If groups share a stripe, decode has list, build, look, and the first rounds, too: 9 or 23 in
+ *            result). If groups share a stripe, decode has list, build, look, and the first rounds, too: 9 or 29 in
  *            all. Of its own state, decode needs nothing from prepare. Small shards have lists instead of sketches
  *            (sparse/cuda.h): 0, 6, 3 and 3.
  * measure    Reads g and e; a warp takes a block of 1,024 positions.
- * send       Reads g and e a second time, with the bitmap. A chosen value costs 3 or 4 atomic additions, which the
+ * send       Reads g and e a second time, with the bitmap. A chosen value costs 3, 4 or 12 atomic additions, which the
  *            second-level cache performs (a stripe's counters have 260 KB at most). The residual is written once, with
  *            the errors of quantising.
  * recover    Its steps are list (the elements of the bitmaps, which open has counted by warp), build (the cells), look
@@ -15,15 +15,15 @@
  *            next one. No group waits for another, so nothing can deadlock, whatever else runs on the GPU: the end of
  *            an ordinary launch is the meeting. Groups have 1,024 threads, and 2,048 values or more. `parts` of them
  *            share a stripe, as many as there are for two a processor. A word of each round has how many elements it
- *            queued. The next launch adds these words up, and does nothing in a stripe that has ended. After 2 or 16
+ *            queued. The next launch adds these words up, and does nothing in a stripe that has ended. After 2 or 22
  *            rounds a last launch has one group a stripe, which meets at its own barrier and goes on to the end. If
  *            `parts` is 1, it takes all steps.
  *            A round costs its latencies (two loads one after the other, three atomic operations, the meeting), and
  *            its due elements. Each element is looked at in one round alone, because the first thread to find it due
  *            puts it into a queue. With many groups a round is also a launch; one group takes a turn for each 1,024
- *            elements. A full sketch of random elements takes 15 to 21 rounds, counted on the host. Of 49,152 elements
- *            the first four take 13,200, 6,100, 3,800 and 2,800; those up to the 16th take 1,450 to 2,250 each, and
- *            leave 3% to 6%. So 16 rounds are launches there. Of 16,384 elements all rounds from the third to the 13th
+ *            elements. A full sketch of random elements takes 15 to 27 rounds, counted on the host. Of 49,152 elements
+ *            the first four take 8,600, 5,000, 3,600 and 2,800; those up to the 22nd take 1,250 to 2,300 each, and
+ *            leave 2% or 3%. So 22 rounds are launches there. Of 16,384 elements all rounds from the third to the 13th
  *            take at most about a turn, and of 4,200 less than half of one, so 2 are launches below 16,384.
  * Rounds     An element that is alone in a cell becomes due in the next round: `due` holds the least (round << 32 |
  *            value) ever found for it, by an atomic minimum. A round takes the elements that are due in exactly that
@@ -76,7 +76,7 @@ struct tagc_lhc_call {
   double *norms; /* by place and group: of the values that stay, and of the chosen ones */
   /* recover; the members hold one stripe after the other */
   unsigned long long *words;   /* TAGC_LHC_WORDS */
-  unsigned long long *cells;   /* hashes * part_cells: as in receive.inc.c */
+  unsigned long long *cells;   /* stripe_counters: as in receive.inc.c, and checks, unused */
   unsigned long long *due;     /* union_capacity */
   uint32_t *elements;          /* union_capacity: ids, later replaced by values */
   uint32_t *queue;             /* union_capacity: indices of due elements, each once, round by round */

@@ -28,14 +28,43 @@ static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum 
   }
 }
 
-/* Replaces the ids of the elements that peeling could not reach by estimates from the rests of their cells. */
-static void estimate_stuck(const struct tagc_lhc_sum *sum) {
+/* The checks of a stripe without the elements that were recovered. */
+struct checks {
+  uint32_t rest[TAGC_LHC_CHECKS];  /* counters */
+  uint32_t stuck[TAGC_LHC_CHECKS]; /* elements that are left in each */
+};
+
+static void fill_checks(const struct tagc_lhc_sum *sum, struct checks *checks) {
+  const struct tagc_lhc_geometry *geo = sum->geo;
+  memset(checks, 0, sizeof *checks);
+  memcpy(checks->rest, sum->counters + (size_t)geo->hashes * geo->part_cells, sizeof checks->rest);
+  for (uint32_t local = 0, i = 0; local < sum->lines; local++)
+    for (uint32_t mask = sum->masks[local]; mask; mask &= mask - 1, i++) {
+      const uint32_t id = local * TAGC_GRID_LINE + (uint32_t)__builtin_ctz(mask);
+      const uint32_t check = tagc_lhc_check(tagc_lhc_cells(sum->seed, geo->part_cells, id));
+      checks->rest[check] -= sum->peeled[i] ? sum->elements[i] : 0;
+      checks->stuck[check] += !sum->peeled[i];
+    }
+}
+
+/* Replaces the ids of the elements that peeling could not reach: by their values, if they are alone in their checks,
+ * otherwise by estimates from the rests of their cells. Returns the number of estimates. */
+static uint64_t settle_stuck(const struct tagc_lhc_sum *sum) {
   const struct tagc_lhc_geometry *geo = sum->geo;
   const int64_t limit = (int64_t)geo->senders * ((INT64_C(1) << geo->counter_bits) - 1);
+  struct checks checks;
+  uint64_t estimates = 0;
+  if (geo->hashes == 3)
+    fill_checks(sum, &checks);
   for (uint32_t i = 0; i < sum->count; i++) {
     if (sum->peeled[i])
       continue;
     uint64_t at = tagc_lhc_cells(sum->seed, geo->part_cells, sum->elements[i]);
+    if (geo->hashes == 3 && checks.stuck[tagc_lhc_check(at)] == 1) {
+      sum->elements[i] = checks.rest[tagc_lhc_check(at)];
+      continue;
+    }
+    estimates++;
     int32_t share[TAGC_LHC_MAX_HASHES] = {0};
     for (uint32_t hash = 0; hash < geo->hashes; hash++, at >>= 16) {
       uint64_t cell = sum->cells[(size_t)hash * geo->part_cells + (at & 0xffff)];
@@ -44,18 +73,19 @@ static void estimate_stuck(const struct tagc_lhc_sum *sum) {
     }
     sum->elements[i] = (uint32_t)tagc_lhc_median(share, geo->hashes, limit);
   }
+  return estimates;
 }
 
 /* Recovers the foreign sums of all stripes. Returns the number of estimates. */
 static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                                 const struct tagc_lhc_state *state) {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
-  uint64_t stuck = 0;
+  uint64_t estimates = 0;
   for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++) {
     struct tagc_lhc_sum sum = {
       .geo = geo,
       .seed = tagc_grid_seed(job->seed, (uint32_t)job->rank, stripe),
-      .counters = job->sketch_in + (size_t)stripe * geo->hashes * geo->part_cells,
+      .counters = job->sketch_in + (size_t)stripe * geo->stripe_counters,
       .lines = tagc_grid_stripe_lines(&geo->grid, stripe),
       .masks = state->masks + (size_t)stripe * geo->grid.stripe_lines,
       .elements = state->elements + stripe * state->support,
@@ -67,12 +97,10 @@ static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lh
     merge_bitmaps(job, &sum, stripe);
     sum.count = kernels->find_support(&sum);
     kernels->build(&sum);
-    uint32_t peeled = kernels->peel(&sum);
-    if (peeled < sum.count)
-      estimate_stuck(&sum);
-    stuck += sum.count - peeled;
+    if (kernels->peel(&sum) < sum.count)
+      estimates += settle_stuck(&sum);
   }
-  return stuck;
+  return estimates;
 }
 
 /* Writes one line alone: the incomplete one, or one with exceptions, which are entry[0..count). */

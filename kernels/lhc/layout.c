@@ -30,13 +30,16 @@ static int ceil_log2(uint32_t x) {
 
 static uint64_t at_most(uint64_t x, uint64_t limit) { return x < limit ? x : limit; }
 
-/* Counters per value: 1.30 with three hashes, 1.35 with four (1.222 and 1.295 are the limits for infinite sizes). */
+/* Counters per value: 1.215 and the checks with three hashes and dense octets, 1.35 with four. The limits for infinite
+ * sizes are 1.164 and 1.295; tests/bench/RESULTS.md ("Counters of lhc") has what was measured at these and other sizes.
+ */
 static void size_sketch(struct tagc_lhc_geometry *geo) {
   bool small = geo->union_capacity < FOUR_HASHES_BELOW;
-  uint64_t hundredths = small ? 135 : 130;
+  uint64_t thousandths = small ? 1350 : 1215;
   geo->hashes = small ? 4 : 3;
-  uint64_t row = 100 * (uint64_t)geo->hashes * TAGC_GRID_LINE;
-  geo->part_cells = (uint32_t)((geo->union_capacity * hundredths + row - 1) / row) * TAGC_GRID_LINE;
+  uint64_t row = 1000 * (uint64_t)geo->hashes * TAGC_GRID_LINE;
+  geo->part_cells = (uint32_t)((geo->union_capacity * thousandths + row - 1) / row) * TAGC_GRID_LINE;
+  geo->stripe_counters = geo->hashes * geo->part_cells + (small ? 0 : TAGC_LHC_CHECKS);
 }
 
 bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_shape *shape) {
@@ -81,14 +84,15 @@ static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_g
   return used;
 }
 
-/* Assigns the buffers of decode. A cell enters the queue once, and once more for every 256 elements taken out of it. A
- * cell never has so many, but a hostile support must not lead out of the queue either. */
+/* Assigns the buffers of decode. A cell enters the queue once, and once more for every 256 words taken out of it, which
+ * are twelve of an element at most. A cell never has so many, but a hostile support must not lead out of the queue
+ * either. */
 static size_t assign_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
                                size_t used) {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
   const size_t support = geo->hashes ? geo->union_capacity + 2 * LIST_SLACK : 0;
   out->support = support;
-  out->queue_room = cells ? cells + geo->hashes * support / 256 + LIST_SLACK : 0;
+  out->queue_room = cells ? cells + 3 * TAGC_LHC_TURNS * support / 256 + LIST_SLACK : 0;
   const size_t exceptions = geo->senders * tagc_exceptions_capacity(geo->grid.n);
   const size_t words = geo->hashes ? (size_t)geo->grid.stripes * geo->grid.stripe_lines : 0;
   out->exceptions = tagc_assign_buffer(base, &used, exceptions * sizeof *out->exceptions);
@@ -123,7 +127,7 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out) {
   uint64_t shorter_capacity = (uint64_t)geo.grid.groups * TAGC_GRID_LINE * geo.grid.keep_ppm / 1000000;
   *out = (struct tagc_layout){
     .exponent_bytes = geo.hashes ? tagc_pad16(geo.blocks) : 0,
-    .sketch_count = (size_t)geo.grid.stripes * geo.hashes * geo.part_cells,
+    .sketch_count = (size_t)geo.grid.stripes * geo.stripe_counters,
     .message_bytes = message.bytes,
     .state_bytes = tagc_lhc_assign_state(&state, &geo, NULL),
     .capacity = (longer - 1) * geo.grid.stripe_capacity + shorter * (shorter_capacity ? shorter_capacity : 1) +

@@ -63,6 +63,11 @@ DEVICE void clear(const struct tagc_lhc_call &lhc) {
 
 /* -- encode -------------------------------------------------------------------------------------------------------- */
 
+/* How often an element with these first cells is hashed. */
+DEVICE uint32_t turns_of(const struct tagc_lhc_geometry &geo, uint64_t cells) {
+  return tagc_lhc_is_dense(cells, tagc_lhc_dense_rows(&geo)) ? TAGC_LHC_TURNS : 1;
+}
+
 /* Adds a value to its counters. Returns the error of quantising. */
 DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t line, uint32_t lane, uint32_t exponent,
                        float value) {
@@ -70,11 +75,19 @@ DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t
   const uint32_t stripe = tagc_grid_stripe_of(geo.grid.stripes, line),
                  id = line / geo.grid.stripes * TAGC_GRID_LINE + lane;
   const int32_t q = tagc_lhc_quantise(tagc_bits_of(value), exponent, geo.counter_bits);
-  int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)stripe * geo.hashes * geo.part_cells;
-  uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, stripe), geo.part_cells, id);
-  UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++, cells >>= 16)
-    if (hash < geo.hashes)
-      atomicAdd(&counters[hash * geo.part_cells + (cells & 0xffff)], q);
+  int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)stripe * geo.stripe_counters;
+  const uint64_t seed = tagc_grid_seed(lhc.call.seed, shard, stripe);
+  uint64_t cells = tagc_lhc_cells(seed, geo.part_cells, id);
+  if (geo.hashes == 3)
+    atomicAdd(&counters[3 * geo.part_cells + tagc_lhc_check(cells)], q);
+  for (uint32_t turn = 1, turns = turns_of(geo, cells);; turn++) {
+    UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
+      if (hash < geo.hashes)
+        atomicAdd(&counters[hash * geo.part_cells + (uint32_t)(cells >> 16 * hash & 0xffff)], q);
+    if (turn == turns)
+      break;
+    cells = tagc_lhc_cells(tagc_lhc_turn_seed(seed, turn), geo.part_cells, id);
+  }
   return value - (float)q * tagc_lhc_unit(exponent, geo.counter_bits);
 }
 
@@ -153,7 +166,7 @@ DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uin
           stripe * geo.union_capacity,
           tagc_grid_seed(lhc.call.seed, lhc.call.rank, stripe),
           lhc.words + (uint64_t)stripe * TAGC_LHC_WORDS,
-          lhc.cells + (uint64_t)stripe * geo.hashes * geo.part_cells};
+          lhc.cells + (uint64_t)stripe * geo.stripe_counters};
 }
 
 /* Values of the support, by warp. */
@@ -206,7 +219,7 @@ DEVICE void open(const struct tagc_lhc_call &lhc) {
                  stride = gridDim.x * blockDim.x;
   for (uint64_t i = first; i < stripes * TAGC_LHC_WORDS; i += stride)
     lhc.words[i] = 0;
-  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
+  UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.stripe_counters; i += stride)
     lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
   UNROLL_4_FOR (uint64_t i = first; i < stripes * geo.union_capacity; i += stride)
     lhc.due[i] = ~0ull;
@@ -284,10 +297,16 @@ DEVICE uint32_t element_count(const struct part &part) { return (uint32_t)word_r
 DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part) {
   const uint32_t count = element_count(part);
   for (uint32_t i = part.thread; i < count; i += part.threads) {
-    const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
-    UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
-      if (hash < lhc.geo.hashes)
-        atomicAdd(cell_of(lhc, part, cells, hash), 1ull << 24 | i);
+    const uint32_t id = __ldcg(&lhc.elements[part.base + i]);
+    uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, id);
+    for (uint32_t turn = 1, turns = turns_of(lhc.geo, cells);; turn++) {
+      UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
+        if (hash < lhc.geo.hashes)
+          atomicAdd(cell_of(lhc, part, cells, hash), 1ull << 24 | i);
+      if (turn == turns)
+        break;
+      cells = tagc_lhc_cells(tagc_lhc_turn_seed(part.seed, turn), lhc.geo.part_cells, id);
+    }
   }
 }
 
@@ -353,17 +372,30 @@ DEVICE void look_at_all(const struct tagc_lhc_call &lhc, const struct part &part
   }
 }
 
-static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
+static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells of a turn are looked at together");
 
-/* Takes a due element out of its cells, and replaces its id by its value. Returns the bits of cells with one left. */
-DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index,
-                         uint32_t count, unsigned long long left[AT_ONCE]) {
-  const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
-  const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + index]));
+/* A due element: its word, its id, its cells of this turn; 0 turns: none. */
+struct due {
+  unsigned long long word;
+  uint64_t cells;
+  uint32_t id, turns;
+};
+
+/* Fetches a due element, and replaces its id by its value. */
+DEVICE struct due fetch_due(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t index) {
+  const unsigned long long value = word_read(&lhc.due[part.base + index]);
+  const uint32_t id = __ldcg(&lhc.elements[part.base + index]);
+  const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, id);
+  lhc.elements[part.base + index] = (uint32_t)value;
+  return {value << 32 | 1u << 24 | index, cells, id, turns_of(lhc.geo, cells)};
+}
+
+/* Takes an element out of its cells of a turn. Returns the bits of those with one left. */
+DEVICE uint32_t take_turn(const struct tagc_lhc_call &lhc, const struct part &part, const struct due &due,
+                          uint32_t round, uint32_t count, unsigned long long left[AT_ONCE]) {
   uint32_t found = 0;
   UNROLL_FOR (uint32_t hash = 0; hash < AT_ONCE; hash++)
-    left[hash] = hash < lhc.geo.hashes ? atomicAdd(cell_of(lhc, part, cells, hash), 0 - word) - word : 0;
-  lhc.elements[part.base + index] = (uint32_t)due;
+    left[hash] = hash < lhc.geo.hashes ? atomicAdd(cell_of(lhc, part, due.cells, hash), 0 - due.word) - due.word : 0;
   UNROLL_FOR (uint32_t hash = 0; hash < AT_ONCE; hash++)
     found |= (uint32_t)look(lhc, part, left[hash], round + 1, count) << hash;
   return found;
@@ -372,22 +404,70 @@ DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &par
 DEVICE void take(const struct tagc_lhc_call &lhc, const struct part &part, const struct round &round, uint32_t count) {
   const uint32_t lane = threadIdx.x % LANES;
   for (uint32_t i = round.from + part.thread - lane; i < round.to; i += part.threads) {
-    unsigned long long left[AT_ONCE] = {0, 0, 0, 0};
-    uint32_t found = 0;
+    struct due due = {0, 0, 0, 0};
     if (i + lane < round.to)
-      found = take_one(lhc, part, round.number, __ldcg(&lhc.queue[part.base + i + lane]), count, left);
-    enqueue(lhc, part, round, left, found);
+      due = fetch_due(lhc, part, __ldcg(&lhc.queue[part.base + i + lane]));
+    for (uint32_t turn = 0; __any_sync(ALL_LANES, turn < due.turns); turn++) {
+      unsigned long long left[AT_ONCE] = {0, 0, 0, 0};
+      uint32_t found = 0;
+      if (turn > 0)
+        due.cells = tagc_lhc_cells(tagc_lhc_turn_seed(part.seed, turn), lhc.geo.part_cells, due.id);
+      if (turn < due.turns)
+        found = take_turn(lhc, part, due, round.number, count, left);
+      enqueue(lhc, part, round, left, found);
+    }
   }
 }
 
-/* Estimates the elements that are not due by `rounds`, from the rests of their cells. */
-DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds, uint32_t count) {
+/* The checks of a stripe without the elements that were recovered, and the number of elements left in each. */
+struct checks {
+  uint32_t rest[TAGC_LHC_CHECKS], stuck[TAGC_LHC_CHECKS];
+};
+
+/* Fills them; called by all threads of the one group of a stripe. */
+DEVICE void fill_checks(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds,
+                        struct checks &checks) {
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const int32_t *counters = lhc.sketch_in + (uint64_t)part.stripe * geo.stripe_counters + 3 * geo.part_cells;
+  for (uint32_t i = part.thread; i < TAGC_LHC_CHECKS; i += part.threads) {
+    checks.rest[i] = (uint32_t)counters[i];
+    checks.stuck[i] = 0;
+  }
+  __syncthreads();
+  for (uint32_t local = part.thread; local < part.lines; local += part.threads) {
+    const uint2 line = __ldcg((const uint2 *)&lhc.lines[tagc_grid_line(geo.grid.stripes, part.stripe, local)]);
+    uint32_t i = line.y; /* as in struct tagc_lhc_line: mask, first */
+    for (uint32_t bits = line.x; bits; bits &= bits - 1, i++) {
+      const uint32_t id = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
+      const uint32_t check = tagc_lhc_check(tagc_lhc_cells(part.seed, geo.part_cells, id));
+      if (__ldcg(&lhc.due[i]) >> 32 <= rounds)
+        atomicSub(&checks.rest[check], __ldcg(&lhc.elements[i]));
+      else
+        atomicAdd(&checks.stuck[check], 1);
+    }
+  }
+  __syncthreads();
+}
+
+/* Replaces the ids of the elements that are not due by `rounds`: by their values, if they are alone in their checks,
+ * otherwise by estimates from the rests of their cells, which it counts. */
+DEVICE void settle(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds, uint32_t count) {
+  __shared__ struct checks checks;
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const int64_t limit = (int64_t)geo.senders * ((INT64_C(1) << geo.counter_bits) - 1);
+  uint32_t estimates = 0;
+  if (geo.hashes == 3)
+    fill_checks(lhc, part, rounds, checks);
   for (uint32_t i = part.thread; i < count; i += part.threads) {
     if (__ldcg(&lhc.due[part.base + i]) >> 32 <= rounds)
       continue;
     const uint64_t cells = tagc_lhc_cells(part.seed, geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
+    const uint32_t check = tagc_lhc_check(cells);
+    if (geo.hashes == 3 && checks.stuck[check] == 1) {
+      lhc.elements[part.base + i] = checks.rest[check];
+      continue;
+    }
+    estimates++;
     int32_t share[TAGC_LHC_MAX_HASHES];
     UNROLL_FOR (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++) {
       const unsigned long long cell = hash < geo.hashes ? __ldcg(cell_of(lhc, part, cells, hash)) : 0;
@@ -396,6 +476,9 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
     }
     lhc.elements[part.base + i] = (uint32_t)tagc_lhc_median(share, geo.hashes, limit);
   }
+  if (estimates)
+    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)estimates);
+  __syncthreads(); /* the group's next stripe uses the checks, too */
 }
 
 /* The rounds from lhc.round on, and the end of a stripe: one group. If it is alone from the beginning, the steps before
@@ -419,9 +502,7 @@ DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &p
   }
   if (round.from == many) /* all are taken */
     return;
-  estimate(lhc, part, round.number - 1, many);
-  if (part.thread == 0)
-    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - round.from));
+  settle(lhc, part, round.number - 1, many);
 }
 
 DEVICE void recover(const struct tagc_lhc_call &lhc) {

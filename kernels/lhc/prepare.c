@@ -108,7 +108,7 @@ void tagc_lhc_prepare(struct tagc_job *job) {
 /* Fills the counters of one foreign shard. */
 static void lhc_encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                              const struct tagc_lhc_state *state, int shard) {
-  const size_t cells = (size_t)geo->hashes * geo->part_cells;
+  const size_t cells = geo->stripe_counters;
   const uint8_t *exponents = job->exponents + (size_t)shard * job->layout.exponent_bytes;
   int32_t *counters = job->sketch_out + (size_t)shard * job->layout.sketch_count;
   for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++, counters += cells) {

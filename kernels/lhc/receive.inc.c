@@ -5,6 +5,27 @@ static uint32_t find_support(const struct tagc_lhc_sum *sum) {
   return list_support(sum->masks, sum->lines, sum->geo->union_capacity, sum->elements);
 }
 
+/* The bits of the first `some` elements that are in dense octets, of the 16 with these cells. */
+static ALWAYS_INLINE uint32_t dense_of(const struct tagc_lhc_geometry *geo, const uint64_t cells[16], uint32_t some) {
+  return dense16(cells, tagc_lhc_dense_rows(geo)) & ((1u << some) - 1);
+}
+
+/* Adds the words of those in dense octets to their further cells; `word` is that of the first of the 16. */
+static ALWAYS_INLINE void add_further_words(const struct tagc_lhc_sum *sum, uint32_t dense, const uint32_t *ids,
+                                            uint64_t word) {
+  const uint32_t part_cells = sum->geo->part_cells;
+  uint64_t *first = sum->cells, *second = first + part_cells, *third = second + part_cells;
+  for (; dense; dense &= dense - 1) {
+    const uint32_t j = (uint32_t)__builtin_ctz(dense);
+    for (uint32_t turn = 1; turn < TAGC_LHC_TURNS; turn++) {
+      const uint64_t at = tagc_lhc_cells(tagc_lhc_turn_seed(sum->seed, turn), part_cells, ids[j]);
+      first[CELL(at, 0)] += word + j;
+      second[CELL(at, 1)] += word + j;
+      third[CELL(at, 2)] += word + j;
+    }
+  }
+}
+
 /* A cell holds the sum of its elements' words: value << 32 | 1 << 24 | index. One subtraction takes an element out, and
  * a cell with one element is that element's word. */
 static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t hashes) {
@@ -17,6 +38,8 @@ static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t has
     const uint32_t some = sum->count - i < 16 ? sum->count - i : 16;
     uint64_t at[16];
     cells16(sum->seed, (uint32_t)part_cells, elements + i, at);
+    if (hashes == 3)
+      add_further_words(sum, dense_of(sum->geo, at, some), elements + i, word);
     for (uint32_t j = 0; j < some; j++, word++) {
       first[CELL(at[j], 0)] += word;
       second[CELL(at[j], 1)] += word;
@@ -42,6 +65,23 @@ static void build(const struct tagc_lhc_sum *sum) {
 /* Takes a word out of a cell; returns the rest. */
 static ALWAYS_INLINE uint64_t take_word(uint64_t *cell, uint64_t word) { return *cell -= word; }
 
+/* Takes the words of those in dense octets out of their further cells. Returns the new end of the list of rests. */
+static ALWAYS_INLINE uint64_t *take_further(const struct tagc_lhc_sum *sum, uint32_t dense, const uint64_t *words,
+                                            const uint32_t *ids, uint64_t *end) {
+  const uint32_t part = sum->geo->part_cells;
+  uint64_t *first = sum->cells, *second = first + part, *third = second + part;
+  for (; dense; dense &= dense - 1) {
+    const uint32_t j = (uint32_t)__builtin_ctz(dense);
+    for (uint32_t turn = 1; turn < TAGC_LHC_TURNS; turn++, end += 3) {
+      const uint64_t at = tagc_lhc_cells(tagc_lhc_turn_seed(sum->seed, turn), part, ids[j]);
+      end[0] = take_word(&first[CELL(at, 0)], words[j]);
+      end[1] = take_word(&second[CELL(at, 1)], words[j]);
+      end[2] = take_word(&third[CELL(at, 2)], words[j]);
+    }
+  }
+  return end;
+}
+
 /* Takes up to SEGMENT elements, each of which occurs once, out of their cells. The rests go to a list, in which vectors
  * find the singles afterwards: cheaper than checking each. Returns the queue's new tail. */
 static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
@@ -49,7 +89,7 @@ static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, u
   const size_t part = sum->geo->part_cells;
   uint32_t *elements = sum->elements;
   uint64_t *first = sum->cells, *second = first + part, *third = second + part, *fourth = third + part;
-  uint64_t left[SEGMENT * TAGC_LHC_MAX_HASHES + 8], *end = left;
+  uint64_t left[SEGMENT * 3 * TAGC_LHC_TURNS + 8], *end = left;
   for (uint32_t i = 0; i < count; i += 16) {
     const uint32_t some = count - i < 16 ? count - i : 16;
     uint64_t cells[16];
@@ -63,6 +103,8 @@ static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, u
       if (hashes == 4)
         end[3] = take_word(&fourth[CELL(at, 3)], word);
     }
+    if (hashes == 3)
+      end = take_further(sum, dense_of(sum->geo, cells, some), words + i, ids + i, end);
   }
   memset(end, 0, 8 * sizeof *end);
   return tail + find_singles(left, (uint32_t)(end - left), tail);

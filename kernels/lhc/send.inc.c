@@ -17,6 +17,25 @@ static ALWAYS_INLINE void add_to_counters(uint32_t *counters, size_t part_cells,
   }
 }
 
+/* Adds the values of three hashes to their checks, and those of dense octets (bits of `dense`) to their further
+ * cells. */
+static ALWAYS_INLINE void add_further(const struct tagc_lhc_part *part, uint32_t dense, const int32_t q[16],
+                                      const uint64_t first[16], const uint32_t *ids, uint32_t *counters) {
+  const uint32_t part_cells = part->geo->part_cells;
+  uint32_t *second = counters + part_cells, *third = second + part_cells, *checks = third + part_cells;
+  for (uint32_t j = 0; j < 16; j++)
+    checks[tagc_lhc_check(first[j])] += (uint32_t)q[j];
+  for (; dense; dense &= dense - 1) {
+    const uint32_t j = (uint32_t)__builtin_ctz(dense), value = (uint32_t)q[j];
+    for (uint32_t turn = 1; turn < TAGC_LHC_TURNS; turn++) {
+      const uint64_t cells = tagc_lhc_cells(tagc_lhc_turn_seed(part->seed, turn), part_cells, ids[j]);
+      counters[CELL(cells, 0)] += value;
+      second[CELL(cells, 1)] += value;
+      third[CELL(cells, 2)] += value;
+    }
+  }
+}
+
 /* Adds sixteen values, which may be padded with zeros, to the counters. Returns the squared norm of the errors. */
 static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const float *values, const uint32_t *ids,
                                       const uint8_t *exponents, uint32_t *counters) {
@@ -29,10 +48,12 @@ static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const fl
   lines16(ids, geo->grid.stripes, part->stripe, lines);
   uint32_t inexact = quantise16(values, lines, exponents, geo->counter_bits, q, left);
   cells16(part->seed, geo->part_cells, ids, cells);
-  if (geo->hashes == 3)
+  if (geo->hashes == 3) {
     add_to_counters(counters, geo->part_cells, 3, q, cells);
-  else
+    add_further(part, dense16(cells, tagc_lhc_dense_rows(geo)), q, cells, ids, counters);
+  } else {
     add_to_counters(counters, geo->part_cells, 4, q, cells);
+  }
   for (; inexact; inexact &= inexact - 1) {
     uint32_t j = (uint32_t)__builtin_ctz(inexact);
     part->residual[(uint64_t)lines[j] * TAGC_GRID_LINE + ids[j] % TAGC_GRID_LINE] = left[j];

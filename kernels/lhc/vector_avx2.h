@@ -31,6 +31,16 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
   }
 }
 
+STEP uint32_t dense16(const uint64_t cells[16], uint32_t dense_rows) {
+  const __m256i rows = _mm256_set1_epi64x(dense_rows);
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < 16; i += 4) {
+    const __m256i row = _mm256_srli_epi64(_mm256_loadu_si256((const __m256i *)(cells + i)), 53);
+    mask |= (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(rows, row))) << i;
+  }
+  return mask;
+}
+
 STEP uint32_t quantise8(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
                         int32_t *q, float *left) {
   const __m256i field = _mm256_set1_epi32(0xff), zero = _mm256_setzero_si256();

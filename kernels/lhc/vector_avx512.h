@@ -26,6 +26,12 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
   _mm512_storeu_si512(cells + 8, cells8(seed, part_cells, _mm256_loadu_si256((const __m256i *)(ids + 8))));
 }
 
+STEP uint32_t dense16(const uint64_t cells[16], uint32_t dense_rows) {
+  const __m512i rows = _mm512_set1_epi64(dense_rows);
+  const uint32_t low = _mm512_cmplt_epu64_mask(_mm512_srli_epi64(_mm512_loadu_si512(cells), 53), rows);
+  return low | (uint32_t)_mm512_cmplt_epu64_mask(_mm512_srli_epi64(_mm512_loadu_si512(cells + 8), 53), rows) << 8;
+}
+
 STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
                          int32_t q[16], float left[16]) {
   __m512i block = _mm512_srli_epi32(_mm512_loadu_si512(lines), 5), bits = _mm512_loadu_si512(values);

@@ -14,6 +14,14 @@ STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint6
     cells[i] = tagc_lhc_cells(seed, part_cells, ids[i]);
 }
 
+/* The mask of those in dense octets. */
+STEP uint32_t dense16(const uint64_t cells[16], uint32_t dense_rows) {
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < 16; i++)
+    mask |= (uint32_t)tagc_lhc_is_dense(cells[i], dense_rows) << i;
+  return mask;
+}
+
 /* Fixed point under the exponents of the lines' blocks; left: the errors. Returns the mask of these != 0. */
 STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8_t *exponents, int counter_bits,
                          int32_t q[16], float left[16]) {

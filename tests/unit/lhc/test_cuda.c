@@ -165,15 +165,15 @@ static void check_lists(void) {
   ok(all, "shards that are too small for a sketch");
 }
 
-/* Any number of groups peels any number of stripes: alone, or 16 rounds of a large support, 2 of a small one. */
+/* Any number of groups peels any number of stripes: alone, or 22 rounds of a large support, 2 of a small one. */
 static void check_groups(void) {
   static const struct {
     uint64_t n;
     int nranks;
     uint32_t keep_ppm, stripes, groups, rounds;
   } cases[] = {{70001, 3, 500000, 2, 0, 0},           {17003, 2, 250000, 1, 1, 0},   {17003, 2, 250000, 1, 3, 2},
-               {70001, 3, 500000, 2, 2, 16},          {101009, 2, 300000, 1, 5, 16}, {70001, 3, 500000, 2, 3, 16},
-               {70001, 3, 500000, 2, ALL_GROUPS, 16}, {130003, 3, 500000, 3, 2, 16}, {240007, 3, 500000, 5, 1, 0}};
+               {70001, 3, 500000, 2, 2, 22},          {101009, 2, 300000, 1, 5, 22}, {70001, 3, 500000, 2, 3, 22},
+               {70001, 3, 500000, 2, ALL_GROUPS, 22}, {130003, 3, 500000, 3, 2, 22}, {240007, 3, 500000, 5, 1, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i += (size_t)stride) {
     const uint32_t stripes = cases[i].stripes, groups = cases[i].groups;
     struct setting s = usual();
@@ -283,6 +283,17 @@ static void a_stuck_pair(struct sim *sim) {
   sim_put(sim, 1, 0, STUCK_SECOND, -2.5f);
 }
 
+/* The same with three hashes, where the checks of the two differ. */
+enum { CHECKED_SEED = 4114, CHECKED_FIRST = 30928, CHECKED_SECOND = 62526 };
+
+static void a_checked_pair(struct sim *sim) {
+  sim_clear(sim);
+  for (uint32_t i = 0; i < STUCK_N; i += 3)
+    sim_put(sim, 1, 0, i, 1 + (float)(i % 7));
+  sim_put(sim, 1, 0, CHECKED_FIRST, 6);
+  sim_put(sim, 1, 0, CHECKED_SECOND, -2.5f);
+}
+
 /* Nothing is left to peel when the last launch begins. */
 static void a_stuck_pair_alone(struct sim *sim) {
   sim_clear(sim);
@@ -306,6 +317,12 @@ static void check_stuck(void) {
   estimated = 0;
   const bool alone = same_with_few(&s);
   ok(alone && estimated == 2, "two that are left before the last launch");
+  s.keep_ppm = 400000;
+  s.seed = CHECKED_SEED;
+  s.change = a_checked_pair;
+  estimated = 0;
+  const bool checked = same_with_few(&s);
+  ok(checked && estimated == 0, "two that their checks tell apart");
 }
 
 /* -- what others send ---------------------------------------------------------------------------------------------- */
@@ -356,7 +373,7 @@ static void too_many(struct sim *sim) {
     struct tagc_job *job = &sim->job[r];
     memset(job->sketch_in, 0, sim->layout.sketch_count * sizeof(int32_t));
     for (uint32_t stripe = 0; stripe < geo.grid.stripes; stripe++) {
-      int32_t *counters = job->sketch_in + (size_t)stripe * geo.hashes * geo.part_cells;
+      int32_t *counters = job->sketch_in + (size_t)stripe * geo.stripe_counters;
       const uint64_t seed = tagc_grid_seed(job->seed, (uint32_t)r, stripe);
       const uint32_t lines = tagc_grid_stripe_lines(&geo.grid, stripe);
       uint32_t count = 0;
@@ -370,9 +387,16 @@ static void too_many(struct sim *sim) {
           continue;
         for (; mask; mask &= mask - 1, count++) {
           const uint32_t id = 32 * line + (uint32_t)__builtin_ctz(mask);
-          uint64_t cells = tagc_lhc_cells(seed, geo.part_cells, id);
-          for (uint32_t hash = 0; hash < geo.hashes; hash++, cells >>= 16)
-            counters[hash * geo.part_cells + (cells & 0xffff)] += (int32_t)(id * 2654435761u >> 12) - (1 << 19);
+          const uint64_t its = tagc_lhc_cells(seed, geo.part_cells, id);
+          const bool dense = tagc_lhc_is_dense(its, tagc_lhc_dense_rows(&geo));
+          const int32_t value = (int32_t)(id * 2654435761u >> 12) - (1 << 19);
+          if (geo.hashes == 3)
+            counters[3 * geo.part_cells + tagc_lhc_check(its)] += value;
+          for (uint32_t turn = 0; turn < (dense ? TAGC_LHC_TURNS : 1); turn++) {
+            uint64_t cells = tagc_lhc_cells(tagc_lhc_turn_seed(seed, turn), geo.part_cells, id);
+            for (uint32_t hash = 0; hash < geo.hashes; hash++, cells >>= 16)
+              counters[hash * geo.part_cells + (cells & 0xffff)] += value;
+          }
         }
       }
     }
