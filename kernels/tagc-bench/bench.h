@@ -29,6 +29,7 @@ enum {
   BENCH_MOST_CODECS = 32,
   BENCH_MOST_REPEAT = 1000,
   BENCH_MOST_UNITS = 32, /* kinds of units of --simulate */
+  BENCH_MOST_DENSITIES = 8,
   BENCH_FAILED = 1,
   BENCH_USAGE = 2 /* exit statuses */
 };
@@ -83,6 +84,8 @@ struct bench_options {
   int steps, repeat;
   uint64_t seed;
   bool phases, all_variants, json, allgather;
+  double density[BENCH_MOST_DENSITIES]; /* of the sums that --allgather makes up */
+  size_t density_count;
   const char *plot;
   struct bench_simulation simulation;
 };

@@ -58,6 +58,22 @@ static bool set_codec(void *options, const char *value) {
 
 static bool set_variant(void *options, const char *value) { return (void)options, tagc_variant_force(value); }
 
+/* 0.01,0.2 */
+static bool set_densities(void *options, const char *value) {
+  struct bench_options *o = options;
+  o->density_count = 0;
+  for (const char *at = value;; at++) {
+    char *end;
+    const double density = strtod(at, &end);
+    if (o->density_count == BENCH_MOST_DENSITIES || end == at || !(density >= 0 && density <= 1))
+      return false;
+    o->density[o->density_count++] = density;
+    at = end;
+    if (*at != ',')
+      return !*at;
+  }
+}
+
 static bool set_simulation(void *options, const char *value) {
   struct bench_simulation *s = &((struct bench_options *)options)->simulation;
   const char *end = NULL;
@@ -143,6 +159,9 @@ static const struct tagc_argument rows[] = {
   { .name = "all-variants", TO(FLAG, all_variants), .help = "the same for every instruction set that runs here" },
   { .name = "allgather", .old = "gather", TO(FLAG, allgather),
     .help = "show the codecs for all-gathers instead, on shards of parameters" },
+  { .name = "density", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "0.01,0.05,0.2", .set = set_densities,
+    .accepts = "1 to 8 numbers from 0 to 1, with commas",
+    .help = "with --allgather: shares of sums other than zero, for the codec of an all-reduce's sums" },
   { .name = "json", TO(FLAG, json), .help = "print JSON" },
   { .name = "plot", .value = "FILE.svg", TO(FILE, plot),
     .help = "draw error against rate, or the simulation, into a file" },
@@ -176,7 +195,8 @@ static const struct tagc_argument rows[] = {
     .help = "forecast: codecs run on such a GPU" },
 };
 /* clang-format on */
-_Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 && TAGC_CHUNKS == 16,
+_Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 &&
+                 TAGC_CHUNKS == 16 && BENCH_MOST_DENSITIES == 8,
                "as the rows say");
 
 static const struct tagc_command_line command_line = {
