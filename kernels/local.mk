@@ -41,7 +41,7 @@ include $(srcdir)/%D%/tagc-bench/local.mk
 # GPU kernels: one module, embedded in the library as a file. The newest drivers get machine code for their GPU, older
 # ones PTX. The PTX is for the oldest GPU and readable by drivers from CUDA 10 on; ptxas checks that.
 cuda_headers = \
-  kernels/allgather/cuda.h kernels/allgather/exact.h kernels/allgather/exact_steps.h kernels/allgather/steps.h \
+  kernels/allgather/cuda.h kernels/allgather/exact.h kernels/allgather/exact_steps.h kernels/allgather/steps.h kernels/allgather/support.h \
   kernels/codec/allgather.h kernels/codec/bits.h \
   kernels/codec/blocks.h kernels/codec/codec.h kernels/codec/device.h kernels/codec/exceptions.h kernels/codec/lossless.h \
   kernels/codec/residual.h kernels/codec/residual_blocks.h kernels/codec/rotate.h kernels/cuda/call.h \

@@ -13,6 +13,11 @@ const struct tagc_allgather_codec *const tagc_allgather_codecs[] = {
   &tagc_allgather_delta, &tagc_allgather_exact, NULL,
 };
 
+const struct tagc_allgather_codec *tagc_allgather_codec_at(int i) {
+  enum { ALL = sizeof tagc_allgather_codecs / sizeof *tagc_allgather_codecs };
+  return i < ALL - 1 ? tagc_allgather_codecs[i] : i == ALL - 1 ? &tagc_allgather_support : NULL;
+}
+
 const struct tagc_allgather_kernels *tagc_allgather_kernels(void) { return TAGC_OF_VARIANT(tagc_allgather); }
 
 size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base) {

@@ -22,11 +22,14 @@ static uint32_t segments_of(uint64_t blocks) {
 static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec,
                                  const struct tagc_allgather_shape *shape, void *base) {
   size_t used = 0;
-  gather->segments = codec == &tagc_allgather_lossless ? segments_of(tagc_allgather_blocks(shape->n)) : 0;
+  const bool counts = codec == &tagc_allgather_lossless || codec == &tagc_allgather_support;
+  gather->segments = counts ? segments_of(tagc_allgather_blocks(shape->n)) : 0;
   gather->state = tagc_assign_buffer(base, &used, sizeof *gather->state);
   gather->totals = tagc_assign_buffer(base, &used, gather->segments * sizeof *gather->totals);
   if (codec == &tagc_allgather_exact)
     tagc_exact_assign_gpu_buffers(gather, shape, base, &used);
+  if (codec == &tagc_allgather_support)
+    tagc_support_assign_gpu_buffers(gather, shape, base, &used);
   return used;
 }
 
@@ -70,6 +73,9 @@ static void place_parts(struct tagc_allgather_call *gather, const struct tagc_al
     gather->padding[1] = lossless.blocks - 16;
   } else if (codec == &tagc_allgather_exact) {
     tagc_exact_place_parts(gather, job);
+  } else if (codec == &tagc_allgather_support) {
+    gather->kinds = tagc_support_parts_of(job->shape.n).kinds;
+    gather->values = tagc_support_parts_of(job->shape.n).values;
   }
 }
 
@@ -192,6 +198,7 @@ const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allga
     {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode, NULL, 0, 0},
     {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode, NULL, 0, 0},
     {&tagc_allgather_exact, tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer, 310, 180},
+    {&tagc_allgather_support, tagc_support_cuda_encode, tagc_support_cuda_decode, NULL, 0, 0},
   };
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     if (codecs[i].codec == codec)

@@ -6,7 +6,7 @@
  *            begin where those of all blocks before end, which is known after a count of all blocks (`starts`,
  *            `escapes`). decode 2: one turns the payloads' headers into a word, by which the other kernels do nothing
  *            if a shard was refused; bf16 1; q8 2: exceptions come last. Each block is decoded by itself. exact: 3 and
- *            3, and 3 behind the copy of a new reference (exact.cu).
+ *            3, and 3 behind the copy of a new reference (exact.cu). support: 2 and 4 (support.cu).
  * Job        A tagc_allgather_job whose pointers are device memory; `stats` and `refused` are not touched. send and
  *            recv may have any address that is good for an element, the rest is aligned as
  *            tagc_allgather_assign_buffers() does it.
@@ -18,6 +18,7 @@
 
 #include "kernels/allgather/exact.h"
 #include "kernels/allgather/steps.h"
+#include "kernels/allgather/support.h"
 #include "kernels/cuda/call.h"
 
 /* The job's state. */
@@ -48,6 +49,11 @@ enum { TAGC_EXACT_TILE = 64 };
 
 enum { TAGC_ALLGATHER_SEGMENT = TAGC_CUDA_THREADS }; /* blocks: escapes are first counted from its start */
 
+/* support: of the blocks of a segment. */
+struct tagc_support_total {
+  uint32_t values, indexes; /* values; bytes of indexes */
+};
+
 /* The parameter of the kernels. Offsets are bytes in a payload. */
 struct tagc_allgather_call {
   struct tagc_cuda_call call; /* the payloads are message_out and message_in; scale 1, no residual */
@@ -63,7 +69,10 @@ struct tagc_allgather_call {
   uint64_t exact_blocks, tile_count; /* blocks of 512; tiles: words to clear */
   struct tagc_exact_work *work;
   struct tagc_exact_kept *kept;
-  unsigned long long *tiles; /* a word each, see exact.cuh */
+  unsigned long long *tiles;          /* a word each, see exact.cuh */
+  uint64_t kinds, values;             /* as in struct tagc_support_parts */
+  struct tagc_support_total *support; /* of each segment of the own shard, or of all shards */
+  uint16_t *support_counts;           /* values of each block of the own shard */
 };
 
 /* -- the host's side ----------------------------------------------------------------------------------------------- */
@@ -86,6 +95,11 @@ const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allga
 /* codec->layout() with the state that the kernels need. */
 bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const struct tagc_allgather_shape *shape,
                                 struct tagc_allgather_layout *out);
+
+/* support: its functions, and its part of the state. */
+tagc_allgather_step tagc_support_cuda_encode, tagc_support_cuda_decode;
+void tagc_support_assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_shape *shape,
+                                     void *base, size_t *used);
 
 /* exact: its functions, and its part of the state and of a call. */
 tagc_allgather_step tagc_exact_cuda_encode, tagc_exact_cuda_decode, tagc_exact_cuda_refer;

@@ -72,7 +72,13 @@ static uint32_t count_support(uint8_t kind, const uint8_t *index) {
   return count;
 }
 
-/* The blocks of a damaged payload that lead out of it are zero. */
+static bool places_ascend(uint8_t kind, const uint8_t *index) {
+  for (uint8_t i = 1; i < kind && kind < TAGC_SUPPORT_BITMAP; i++)
+    if (index[i] <= index[i - 1])
+      return false;
+  return true;
+}
+
 static void decode_support_shard(const struct tagc_allgather_job *job, int rank) {
   const enum tagc_dtype dtype = job->shape.dtype;
   const struct tagc_support_parts at = tagc_support_parts_of(job->shape.n);
@@ -87,16 +93,18 @@ static void decode_support_shard(const struct tagc_allgather_job *job, int rank)
     const struct tagc_allgather_place place = tagc_allgather_place(block, job->shape.n);
     struct tagc_allgather_padded padded;
     uint8_t kind = payload[at.kinds + block];
-    if (index > room || tagc_support_index_bytes(kind) > room - index)
+    const uint32_t bytes = tagc_support_index_bytes(kind);
+    if (index > room || bytes > room - index)
       kind = 0;
-    uint32_t count = count_support(kind, payload + index);
-    if (count * size > values_end - value)
-      kind = count = 0;
+    const size_t count = count_support(kind, payload + index);
+    const bool fits = value <= values_end && count * size <= values_end - value;
+    if (!fits || !places_ascend(kind, payload + index))
+      kind = 0;
     tagc_allgather_kernels()->support_decode(
       kind, payload + index, payload + value, dtype,
       tagc_allgather_target(tagc_allgather_shard(job, rank), place, dtype, &padded));
     tagc_allgather_settle(tagc_allgather_shard(job, rank), place, dtype, &padded);
-    index += tagc_support_index_bytes(kind);
+    index += bytes;
     value += count * size;
   }
 }

@@ -9,6 +9,8 @@
  *                          of which (from the lowest bit of the first byte on) is element i's; or nothing
  *              The rest is zero. So the index of a block takes min(values, 32) bytes at most. Rows of an embedding that
  *              are whole cost a byte for 256 elements.
+ * Damage       A block begins where the indexes and the values of the blocks before it end. Where it leads out of the
+ *              payload, or its places do not ascend, it is zero.
  * Exact        Nonzero means any bit: -0, denormals, NaN and Inf come out as they are.
  * Size         Ranks first tell each other the bytes that their payloads need. Then all send as many as the largest
  *              one. So no bound on the support is needed, and no shard is refused for its size. A bound would be no
@@ -45,21 +47,21 @@ struct tagc_support_parts {
   size_t kinds, values; /* byte offsets; the indexes are behind the values */
 };
 
-static inline struct tagc_support_parts tagc_support_parts_of(uint64_t n) {
+static inline TAGC_HD struct tagc_support_parts tagc_support_parts_of(uint64_t n) {
   struct tagc_support_parts at;
   at.kinds = sizeof(struct tagc_support_header);
   at.values = at.kinds + tagc_pad16(tagc_allgather_blocks(n));
   return at;
 }
 
-static inline uint8_t tagc_support_kind(uint32_t values) {
+static inline TAGC_HD uint8_t tagc_support_kind(uint32_t values) {
   if (values == TAGC_ALLGATHER_BLOCK)
     return TAGC_SUPPORT_WHOLE;
-  return values < TAGC_SUPPORT_BITMAP ? (uint8_t)values : TAGC_SUPPORT_BITMAP;
+  return (uint8_t)(values < TAGC_SUPPORT_BITMAP ? values : (uint32_t)TAGC_SUPPORT_BITMAP);
 }
 
 /* The bytes of a block's index. */
-static inline uint32_t tagc_support_index_bytes(uint8_t kind) { return kind <= TAGC_SUPPORT_BITMAP ? kind : 0; }
+static inline TAGC_HD uint32_t tagc_support_index_bytes(uint8_t kind) { return kind <= TAGC_SUPPORT_BITMAP ? kind : 0; }
 
 /* The most bytes that a payload with so many values needs, wherever they are. */
 static inline uint64_t tagc_support_bytes(uint64_t n, enum tagc_dtype dtype, uint64_t values) {

@@ -120,6 +120,9 @@ extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8,
 /* For the sums of an all-reduce alone (allgather/support.h). */
 extern const struct tagc_allgather_codec tagc_allgather_support;
 
+/* Those for parameters, and then that for sums; NULL behind it. */
+const struct tagc_allgather_codec *tagc_allgather_codec_at(int i);
+
 /* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, aligned to 64 bytes.
  * Returns the bytes that they take (`base` may be NULL for that). */
 size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base);

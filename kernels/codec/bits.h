@@ -139,7 +139,7 @@ static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 
 /* Adding and subtracting this rounds a magnitude below 2^22 to the nearest whole number (ties: even). */
 #define TAGC_NEAREST 12582912.0f /* 1.5 * 2^23 */
 
-static inline size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+static inline TAGC_HD size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
 /* The byte offset of a shard in job->send. */
 static inline size_t tagc_job_shard_at(const struct tagc_job *job, int shard) {

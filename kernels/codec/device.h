@@ -89,7 +89,8 @@ struct tagc_device {
   /* Copies from the host. The caller may reuse the host memory at once. */
   bool (*put)(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
   /* Copies to the host and waits for the copy: for the samples before a vote, the vote with its probe, dumps, the
-   * self-test of a device, broadcasts, and exact sums in two levels; never for other gradients in a step. */
+   * self-test of a device, broadcasts, exact sums in two levels, and the bytes of nonzero sums; never for other
+   * gradients in a step. */
   bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
   /* Copies `rows` rows of `width` bytes within the device, without overlap. A pitch: bytes between starts of rows. */

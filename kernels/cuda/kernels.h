@@ -79,7 +79,12 @@
   X(tagc_exact_settle) \
   X(tagc_exact_begin) \
   X(tagc_exact_digest) \
-  X(tagc_exact_refer)
+  X(tagc_exact_refer) \
+  X(tagc_support_count) \
+  X(tagc_support_send) \
+  X(tagc_support_indexes) \
+  X(tagc_support_values) \
+  X(tagc_support_decode)
 
 enum tagc_cuda_kernel {
 #define TAGC_CUDA_INDEX(name) name##_kernel,

@@ -26,8 +26,8 @@ static struct tested tested_codec(const struct tagc_codec *codec) {
 
 static struct tested tested_allgather(const struct tagc_allgather_codec *codec) {
   struct tested tested = {.allgather = codec};
-  for (int i = 0; tagc_allgather_codecs[i]; i++)
-    if (tagc_allgather_codecs[i] == codec && tagc_allgather_cuda_of(codec))
+  for (int i = 0; tagc_allgather_codec_at(i); i++)
+    if (tagc_allgather_codec_at(i) == codec && tagc_allgather_cuda_of(codec))
       tested.bit = UINT32_C(1) << (FIRST_ALLGATHER + i);
   return tested;
 }
@@ -99,8 +99,9 @@ void tagc_cuda_self_test_codecs(struct tagc_cuda_device *d) {
   for (int i = 0; tagc_codecs[i] && is_ready(d); i++)
     if (tagc_cuda_codec_of(tagc_codecs[i]) && !tagc_cuda_codec_passes(d, tagc_codecs[i]))
       all = false;
-  for (int i = 0; tagc_allgather_codecs[i] && is_ready(d); i++)
-    if (tagc_allgather_cuda_of(tagc_allgather_codecs[i]) && !tagc_cuda_allgather_passes(d, tagc_allgather_codecs[i]))
+  for (int i = 0; tagc_allgather_codec_at(i) && is_ready(d); i++)
+    if (tagc_allgather_cuda_of(tagc_allgather_codec_at(i)) &&
+        !tagc_cuda_allgather_passes(d, tagc_allgather_codec_at(i)))
       all = false;
   if (all && !d->driver->needs_no_self_test)
     tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: the self-test gives the host's bits", d->ordinal);

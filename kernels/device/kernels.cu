@@ -11,3 +11,4 @@
 #include "kernels/lhc/lhc.cu"
 #include "kernels/allgather/allgather.cu"
 #include "kernels/allgather/exact.cu"
+#include "kernels/allgather/support.cu"

@@ -11,11 +11,13 @@
  * Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs for all-gathers:
  * encode beside a copy of the own shard, decode beside a copy of both; and both again with few thread blocks, as beside
  * a program. For exact an update has changed the parameters since they were last gathered, and payloads have the size
- * that they need. Failure: a call that fails ends the program; a slow one does not.
+ * that they need. Shards of support have 5% of the values. Failure: a call that fails ends the program; a slow one does
+ * not.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/allgather/support.h"
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/device.h"
 #include "tests/standin/cuda/device.h"
@@ -108,6 +110,17 @@ static void fill(void *to, uint64_t n, enum tagc_dtype dtype) {
   char *some = malloc(tile * size);
   for (uint64_t i = 0; i < tile; i++)
     tagc_store(some, i, dtype, 1e-3f * sim_normal());
+  spread(to, some, n, size);
+  free(some);
+}
+
+/* The sums of a sparse gradient: one value of 20. */
+static void fill_sums(void *to, uint64_t n, enum tagc_dtype dtype) {
+  const size_t size = tagc_dtype_size(dtype), tile = n < TILE ? n : TILE;
+  char *some = calloc(tile, size);
+  for (uint64_t i = 0; i < tile; i++)
+    if (sim_random() % 20 == 0)
+      tagc_store(some, i, dtype, 1e-3f * sim_normal());
   spread(to, some, n, size);
   free(some);
 }
@@ -263,6 +276,13 @@ static void tell_gather(const struct gathering *g) {
          RANKS * gigabytes / ms[2], gigabytes / ms[3], RANKS * gigabytes / ms[4]);
 }
 
+/* Of a payload of support. */
+static uint64_t bytes_needed(const uint8_t *payload) {
+  uint8_t header[sizeof(struct tagc_support_header)];
+  MUST(cuMemcpyDtoH_v2(header, at(payload), sizeof header));
+  return tagc_support_needed(header);
+}
+
 /* Both ranks have the same shard, and delta's reference equals it. That of exact is a step older. */
 static void measure_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape) {
@@ -282,7 +302,7 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   g.copied = room(device, shard);
   g.old = room(device, shard);
   gathering = &g;
-  fill(send, shape->n, shape->dtype);
+  (codec == &tagc_allgather_support ? fill_sums : fill)(send, shape->n, shape->dtype);
   move(g.old, send, shard);
   if (codec->least_bytes)
     update(send, shape->n, shape->dtype);
@@ -290,10 +310,12 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   gather_decode(NULL);
   need(!codec->may_refuse || (device->allgather_refused(device, codec, job, NULL, &refused) && !refused),
        "a shard that is not refused");
-  if (job->sizes) {
+  if (job->sizes)
     job->layout.payload_bytes = g.sizes.payload_bytes;
+  if (codec == &tagc_allgather_support)
+    job->layout.payload_bytes = bytes_needed(job->payloads);
+  if (job->sizes || codec == &tagc_allgather_support)
     gather_payloads(&g);
-  }
   tell_gather(&g);
   void *all[] = {payloads, send, job->recv, job->reference, job->tables, g.copied, g.old};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -304,11 +326,11 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
 static void measure_gathers(const struct tagc_device *device, const uint64_t *sizes, int count) {
   printf("       %-8s %-5s %10s %6s %9s %8s %9s %7s %8s %9s %7s %8s %8s %8s\n", "codec", "type", "elements", "bytes",
          "copy ms", "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "beside:", "decode");
-  for (int i = 0; tagc_allgather_codecs[i]; i++)
+  for (int i = 0; tagc_allgather_codec_at(i); i++)
     for (int dtype = TAGC_FLOAT32; dtype <= (once ? TAGC_FLOAT32 : TAGC_BFLOAT16); dtype++)
       for (int size = 0; size < count; size++) {
         const struct tagc_allgather_shape shape = {.n = sizes[size], .nranks = RANKS, .dtype = (enum tagc_dtype)dtype};
-        measure_gather(device, tagc_allgather_codecs[i], &shape);
+        measure_gather(device, tagc_allgather_codec_at(i), &shape);
       }
 }
 

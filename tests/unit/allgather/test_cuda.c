@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA kernels of the codecs for all-gathers write the same bytes as the host: payloads, results, references,
  * refusals, counts. The settings vary codecs, types, sizes, numbers of ranks, values, addresses, grids, in and out of
- * place, hostile payloads, and several calls.
+ * place, hostile payloads, and several calls. Shards of support are zero in many places.
  *
  * It runs on the device of libcuda.so.1: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
 #include "kernels/allgather/cuda.h"
 #include "kernels/allgather/kernels.h"
+#include "kernels/allgather/support.h"
 #include "tests/unit/device/cuda_rank.h"
 #include "tests/unit/tap.h"
 
@@ -106,6 +107,20 @@ static float value_of(enum values values, uint64_t i, float was) {
   }
 }
 
+/* Has element i of a shard for support a value? Blocks take turns. */
+static bool is_there(uint64_t i) {
+  static const uint32_t edges[] = {31, 32, 255, 256};
+  switch (i / TAGC_ALLGATHER_BLOCK % 7) {
+  case 0: return false;
+  case 1: return draw() % 100 == 0;
+  case 2: return draw() % 12 == 0;
+  case 3: return draw() % 4 == 0;
+  case 4: return draw() % 10 != 0;
+  case 5: return true;
+  default: return i % TAGC_ALLGATHER_BLOCK < edges[i / TAGC_ALLGATHER_BLOCK / 7 % 4];
+  }
+}
+
 static void fill(const struct setting *s, struct both *all) {
   const size_t size = tagc_dtype_size(s->dtype);
   for (int r = 0; r < s->nranks; r++)
@@ -114,7 +129,9 @@ static void fill(const struct setting *s, struct both *all) {
       const float was = tagc_load(all[r].host.send, i, s->dtype);
       const float x = values == V_LEVELS && was != 0 ? step_of(i, was, s->dtype) : value_of(values, i, was);
       void *send = (void *)(uintptr_t)all[r].host.send;
-      if (values == V_NOISE && size == 2)
+      if (s->codec == &tagc_allgather_support && values != V_NOISE && !is_there(i))
+        memset((char *)send + i * size, 0, size);
+      else if (values == V_NOISE && size == 2)
         ((uint16_t *)send)[i] = (uint16_t)draw();
       else
         tagc_store(send, i, s->dtype, x);
@@ -141,6 +158,7 @@ static void begin(const struct setting *s, struct both *b, int rank) {
   host->send = s->in_place ? (char *)host->recv + (size_t)rank * apart : calloc(1, shard);
   host->payloads = aligned_alloc(64, (s->nranks * host->layout.payload_bytes + 63) / 64 * 64);
   memset(host->payloads, 0xa5, s->nranks * host->layout.payload_bytes);
+  host->state = calloc(1, host->layout.state_bytes);
   host->reference = host->layout.reference_bytes ? calloc(1, all) : NULL;
   b->recv = twin_new(host->recv, all, off);
   b->send = twin_new(s->in_place ? NULL : (void *)(uintptr_t)host->send, s->in_place ? 0 : shard, off);
@@ -171,6 +189,7 @@ static void end(const struct setting *s, struct both *b) {
     free((void *)(uintptr_t)b->host.send);
   free(b->host.recv);
   free(b->host.payloads);
+  free(b->host.state);
   free(b->host.reference);
 }
 
@@ -211,7 +230,9 @@ static void encode_both(const struct setting *s, struct both *b, int call) {
     twin_put(&b->recv);
   s->codec->encode(&b->host);
   MUST(tagc_allgather_cuda_of(s->codec)->encode(&launcher, &gather, NULL));
-  const size_t head = s->codec == &tagc_allgather_exact ? sizeof(struct tagc_exact_header) : sizeof *header;
+  const size_t head = s->codec == &tagc_allgather_exact     ? sizeof(struct tagc_exact_header)
+                      : s->codec == &tagc_allgather_support ? sizeof(struct tagc_support_header)
+                                                            : sizeof *header;
   compare(s, call, b->host.rank, "a payload", &b->payloads, at, header->flags ? head : bytes);
   if (s->in_place)
     compare(s, call, b->host.rank, "the send buffer", &b->recv, 0, b->recv.bytes);
@@ -229,6 +250,20 @@ static void resize(const struct setting *s, struct both *b, const struct tagc_al
     differs(s, call, b->host.rank, "the size of the next call", 0);
   b->host.layout.payload_bytes = b->device.layout.payload_bytes = sizes.payload_bytes;
   small += sizes.payload_bytes == s->codec->least_bytes;
+}
+
+/* The next call of support has just enough room, and the one after that too little. */
+static void fit(const struct setting *s, struct both *b, int call) {
+  uint64_t most = 0;
+  if (s->codec != &tagc_allgather_support || !s->still)
+    return;
+  for (int rank = 0; rank < s->nranks; rank++) {
+    const uint64_t needed = tagc_support_needed(tagc_allgather_payload(&b->host, rank));
+    most = needed > most ? needed : most;
+  }
+  if (b->host.refused != (call == 2))
+    differs(s, call, b->host.rank, "whether it has room", 0);
+  b->host.layout.payload_bytes = b->device.layout.payload_bytes = most - 16 * (call > 0);
 }
 
 /* The digest behind a reference of exact, on both sides. */
@@ -268,6 +303,7 @@ static void decode_both(const struct setting *s, struct both *b, int call) {
   compare_digest(s, b, call);
   if (b->host.sizes)
     resize(s, b, &state, sizes, call);
+  fit(s, b, call);
   escapes += b->stats.escapes;
   refused += b->host.refused;
   failed += b->host.failed;
@@ -285,6 +321,11 @@ static void exchange(const struct setting *s, struct both *all) {
        s->hostile && i < bytes; i++)
     if (draw() % 8 == 0)
       last[i] = (uint8_t)draw();
+  /* Indexes that end behind the payload. */
+  if (s->hostile && s->codec == &tagc_allgather_support && draw() % 2) {
+    const size_t room = bytes - tagc_support_parts_of(s->n).values - 16 * (draw() % 8);
+    ((struct tagc_support_header *)(void *)last)->values = room / tagc_dtype_size(s->dtype);
+  }
   struct tagc_exceptions *list = (void *)(last + sizeof(struct tagc_allgather_header));
   for (uint32_t i = 0; s->in_turn && i < tagc_exceptions_capacity(s->n); i++) {
     list->count = i + 1;
@@ -478,6 +519,19 @@ static void check_payload_sizes(void) {
   ok(all && small > 10, "exact: payloads of all sizes, %llu times the least", (unsigned long long)small);
 }
 
+static void check_support_room(void) {
+  bool all = true;
+  for (int dtype = 0; dtype < DTYPES; dtype++) {
+    struct setting s = usual(&tagc_allgather_support, (enum tagc_dtype)dtype);
+    s.n = 9000 + 7 * (unsigned)dtype;
+    s.calls = 3;
+    s.still = 1;
+    s.in_place = dtype == 1;
+    all &= same(&s);
+  }
+  ok(all, "support: payloads with just enough room, and with 16 bytes less");
+}
+
 /* A broadcast: one shard, of the root's rank 0. The other rank has none. */
 static bool broadcast_is_same(enum tagc_dtype dtype, uint64_t n, bool in_place) {
   const struct tagc_allgather_codec *exact = &tagc_allgather_exact;
@@ -580,8 +634,8 @@ static void check_large(const struct tagc_allgather_codec *codec) {
 int main(int argc, char **argv) {
   const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(cuda_said(argc, argv, "ptx"));
-  for (int i = 0; tagc_allgather_codecs[i]; i++) {
-    const struct tagc_allgather_codec *codec = tagc_allgather_codecs[i];
+  for (int i = 0; tagc_allgather_codec_at(i); i++) {
+    const struct tagc_allgather_codec *codec = tagc_allgather_codec_at(i);
     if (!tagc_allgather_cuda_of(codec)) {
       skip(codec->name, "it has no kernels: its calls pass on a GPU");
       continue;
@@ -594,7 +648,8 @@ int main(int argc, char **argv) {
     check_sizes(codec, brief);
     check_addresses(codec, brief);
     check_strides(codec, brief);
-    if (!brief || codec == &tagc_allgather_lossless || codec == &tagc_allgather_exact) /* groups share memory */
+    if (!brief || codec == &tagc_allgather_lossless || codec == &tagc_allgather_exact ||
+        codec == &tagc_allgather_support) /* groups share memory */
       check_grids(codec, brief);
     check_hostile(codec);
   }
@@ -603,6 +658,7 @@ int main(int argc, char **argv) {
        (unsigned long long)escapes, (unsigned long long)refused);
     ok(failed > 0, "damaged payloads were noticed (%llu)", (unsigned long long)failed);
     check_payload_sizes();
+    check_support_room();
     check_broadcasts(brief);
     check_turns(brief);
     check_order();

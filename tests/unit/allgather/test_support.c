@@ -225,6 +225,26 @@ static void check_sizes(void) {
      "many: a bit for an element");
 }
 
+/* A block that leads out of its payload, or whose places do not ascend, is zero. The others come. */
+static void check_damage(void) {
+  enum { N = 3000, KINDS = 32, VALUES = 48, INDEXES = VALUES + 4 * 24 };
+  struct support_world w;
+  support_world_new(&w, N, TAGC_FLOAT32);
+  for (uint64_t block = 0; block < 12; block++)
+    for (uint64_t i = 0; i < 2; i++)
+      put_bits(w.send, 256 * block + 7 * i + 3, TAGC_FLOAT32, 0x3f800000u + (uint32_t)(2 * block + i));
+  support_encode_all(&w, w.job.layout.payload_bytes);
+  uint8_t *payload = w.job.payloads;
+  payload[INDEXES + 2] = payload[INDEXES + 3]; /* a place twice */
+  payload[KINDS + 2] = TAGC_SUPPORT_WHOLE;     /* which has the values of all others */
+  tagc_allgather_support.decode(&w.job);
+  bool as_said = true;
+  for (uint64_t i = 0; i < N; i++)
+    as_said &= memcmp(w.recv + 4 * i, i < 256 ? w.send + 4 * i : (const uint8_t *)"\0\0\0", 4) == 0;
+  ok(as_said, "damaged blocks are zero, and those whose values lie behind them");
+  support_world_free(&w);
+}
+
 /* The own shard stays where it is the program's. */
 static void check_own(void) {
   struct support_world w;
@@ -250,5 +270,6 @@ int main(void) {
   with_each_variant(check_patterns);
   check_room();
   check_own();
+  check_damage();
   return tap_done();
 }
