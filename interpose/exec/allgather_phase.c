@@ -7,7 +7,8 @@
  *
  * After sparse and lhc most sums may be zero. Then each rank first encodes its nonzero values, and an exchange tells
  * all ranks how many bytes the largest shard takes. If these are no more than q8's, they are sent, and the sums are
- * exact. Otherwise q8 goes on as if nothing had been. Every rank has the same numbers, so all do the same.
+ * exact. Otherwise q8 goes on as if nothing had been. Every rank has the same numbers, so all do the same. On a GPU the
+ * host waits for them; there the estimates of TAGC_CODEC=auto decide for a slot (policy/choose.c).
  */
 #include "env/clock.h"
 #include "interpose/exec/work.h"
@@ -55,14 +56,30 @@ static ncclResult_t sums_begin(struct tagc_work *w) {
   job.state = w->allgather.support.state;
   job.rank = 0; /* the only payload there */
   const bool good = w->device->allgather_encode(w->device, &tagc_allgather_support, &job, w->call->stream);
-  w->allgather.support.needed[w->call->comm->rank] = tagc_support_needed(job.payloads);
   w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);
 }
 
 static ncclResult_t enqueue_needed(const struct tagc_nccl_group *real, struct tagc_work *w) {
-  uint64_t *needed = w->allgather.support.needed;
-  return real->all_gather(needed + w->call->comm->rank, needed, 1, ncclUint64, w->allgather.handle, w->call->stream);
+  const uint8_t *own = w->allgather.support.encoded + offsetof(struct tagc_support_header, needed);
+  return real->all_gather(own, w->allgather.support.needed, 1, ncclUint64, w->allgather.handle, w->call->stream);
+}
+
+/* The host waits for the device here. */
+static bool read_most_needed(const struct tagc_work *w, uint64_t *most) {
+  enum { SOME = 128 };
+  const int ranks = w->allgather.job.shape.nranks;
+  uint64_t some[SOME];
+  bool good = true;
+  *most = 0;
+  for (int from = 0; from < ranks && good; from += SOME) {
+    const int count = ranks - from < SOME ? ranks - from : SOME;
+    good = w->device->get(w->device, some, w->allgather.support.needed + from, (size_t)count * sizeof *some,
+                          w->call->stream);
+    for (int i = 0; i < count && good; i++)
+      *most = some[i] > *most ? some[i] : *most;
+  }
+  return good;
 }
 
 /* In place, the own shard is exact already. */
@@ -70,10 +87,9 @@ static ncclResult_t choose_support(struct tagc_work *w) {
   if (!has_support(w))
     return ncclSuccess;
   struct tagc_allgather_job *job = &w->allgather.job;
-  uint64_t most = 0;
-  for (int rank = 0; rank < job->shape.nranks; rank++)
-    if (w->allgather.support.needed[rank] > most)
-      most = w->allgather.support.needed[rank];
+  uint64_t most;
+  if (!read_most_needed(w, &most))
+    return ncclUnhandledCudaError;
   if (most > sums_phase(w)->support.payload_bytes)
     return ncclSuccess;
   w->allgather.codec = &tagc_allgather_support;

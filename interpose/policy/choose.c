@@ -121,17 +121,31 @@ double tagc_choose_error(const struct tagc_slot_question *slot, const struct tag
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
+/* The second half of an all-reduce on a GPU behind a first one. The host may wait for the bytes of nonzero sums, which
+ * come at the end of the first half: at worst the program's own kernels are late by that half, and by what a wait
+ * takes. So it waits only if even then the call is clearly faster. */
+static double time_of_sums(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient,
+                           const struct tagc_wire *wire, double first_ns, bool *waits) {
+  struct tagc_slot_question asking = *q;
+  asking.waits_for_sums = true;
+  const double ns = time_of_allgather_phase(q, gradient, wire),
+               waiting_ns = first_ns + TAGC_GPU_WAIT_NS + time_of_allgather_phase(&asking, gradient, wire);
+  *waits = !q->host_memory && tagc_choose_is_worth_it(waiting_ns, ns);
+  return *waits ? waiting_ns : ns;
+}
+
 /* The times of a call: in its number of chunks, and in one. */
 struct estimate {
   double ns, whole_ns;
   uint8_t chunks;
+  bool waits_for_sums;
 };
 
 /* The times of a call with this candidate; infinite if the slot cannot have it, or should not. */
 static struct estimate time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
                                  const struct tagc_gradient_stats *gradient, const struct tagc_codec_estimate *measured,
                                  const struct tagc_wire *wire, uint32_t keep_ppm) {
-  const struct estimate never = {__builtin_inf(), __builtin_inf(), 0};
+  const struct estimate never = {__builtin_inf(), __builtin_inf(), 0, false};
   struct tagc_slot_question q = *slot;
   struct tagc_layout layout;
   uint64_t residual_bytes;
@@ -153,9 +167,11 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   };
   tagc_call_times_fill(&times, &q.packed, &layout, &wire->ring, &wire->exchange);
   const int chunks = tagc_chunk_count(q.options, q.codec, &q.packed, &layout, &times);
-  const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
-                        (tagc_plan_is_all_reduce(&q) ? time_of_allgather_phase(&q, gradient, wire) : 0);
-  return (struct estimate){tagc_call_ns(&times, chunks) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)chunks};
+  const double inside_ns = q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0,
+               half_ns = inside_ns + tagc_call_ns(&times, chunks);
+  bool waits = false;
+  const double sums_ns = tagc_plan_is_all_reduce(&q) ? time_of_sums(&q, gradient, wire, half_ns, &waits) : 0;
+  return (struct estimate){half_ns + sums_ns, inside_ns + tagc_call_ns(&times, 1) + sums_ns, (uint8_t)chunks, waits};
 }
 
 /* Among those within 5% of the fastest the most exact one; -1: the plain call is as good. */
@@ -219,6 +235,7 @@ static void estimate_candidates(const struct tagc_slot_question *slot, const str
       time_with(slot, &candidates[i], gradient, &gradient->of[i], wire, choice->keep_ppm);
     choice->ns[i] = parts_ns + estimate.ns;
     choice->chunks[i] = estimate.chunks;
+    choice->waits_for_sums[i] = estimate.waits_for_sums;
     whole_ns[i] = parts_ns + estimate.whole_ns;
   }
 }

@@ -66,6 +66,7 @@ struct tagc_choice {
   uint32_t keep_ppm;                    /* for a codec with a residual; 0: the gradient is not sparse */
   double plain_ns, ns[TAGC_CANDIDATES]; /* estimates; infinite: ruled out */
   uint8_t chunks[TAGC_CANDIDATES];      /* number of chunks of its calls (chunking.h), for which ns is; 0: ruled out */
+  bool waits_for_sums[TAGC_CANDIDATES]; /* on a GPU: of all-reduces, for which ns is (plan.h) */
 };
 
 /* The error of a call with this candidate, by the sample. That of an all-reduce has two independent parts, because its

@@ -99,7 +99,7 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
     phase.codec = NULL;
     phase.layout = (struct tagc_allgather_layout){0};
   }
-  if (phase.codec && q->codec->needs_residual && q->host_memory)
+  if (phase.codec && q->codec->needs_residual && (q->host_memory || q->waits_for_sums))
     phase.support = offer_support(&phase);
   return phase;
 }

@@ -63,6 +63,7 @@ struct tagc_slot_question {
   bool layer_known; /* the slot's layer and selection are known; else only its name counts */
   enum tagc_selection selection;
   bool host_memory;       /* the communicator's */
+  bool waits_for_sums;    /* else: the host may wait in each call for the bytes of nonzero sums */
   bool symmetric;         /* its buffers lie in symmetric windows, on some rank at least */
   bool gradients;         /* tagc_slot_is_gradient() */
   bool changes;           /* by the contents of its all-gathers it is none (changes.h) */
@@ -93,7 +94,7 @@ bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
 /* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that
  * saves nothing. After sparse and lhc on host memory: the nonzero values where they take no more bytes than q8. On a
- * GPU the host would have to wait for their number in each call. */
+ * GPU the host waits for their number in each call, so the same only if the question says so. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */

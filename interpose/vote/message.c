@@ -106,6 +106,7 @@ void tagc_message_map(struct tagc_message *m, struct tagc_vote_map *map) {
 
 void tagc_message_slot(struct tagc_message *m, struct tagc_vote_proposal *slot) {
   tagc_message_flag(m, &slot->can);
+  tagc_message_flag(m, &slot->support);
   carry_range(m, &slot->reason);
   carry_range(m, &slot->codec);
   carry_range(m, &slot->parts);

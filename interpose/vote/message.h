@@ -31,7 +31,7 @@ enum {
   TAGC_MESSAGE_PARAMETERS = 4,
   TAGC_MESSAGE_RATIOS = 2,
   TAGC_MESSAGE_PROBE = 2 * TAGC_ROUTES,
-  TAGC_MESSAGE_SLOT = 9,
+  TAGC_MESSAGE_SLOT = 10,
   TAGC_MESSAGE_ALLGATHER = 7
 };
 
@@ -85,6 +85,7 @@ void tagc_message_map(struct tagc_message *message, struct tagc_vote_map *map);
 /* A rank's proposal for a slot or an all-gather of parameters. */
 struct tagc_vote_proposal {
   bool can;                      /* the rank has the memory */
+  bool support;                  /* nonzero sums of the slot may be gathered; not of an all-gather */
   struct tagc_vote_range reason; /* TAGC_REASON_compressed, or why not */
   struct tagc_vote_range codec;  /* the codec, its keep_ppm, stages and the way of its messages, in one number */
   struct tagc_vote_range parts;  /* the selected part of the slot; not of an all-gather */

@@ -170,6 +170,25 @@ static enum tagc_reason plan_stages(const struct tagc_comm *comm, struct tagc_sl
   return found ? TAGC_REASON_compressed : slot->stages.reason[0];
 }
 
+/* TAGC_CODEC=auto: does the chosen codec's estimate count on it that the host waits? */
+static bool waits_for_sums(const struct tagc_comm *comm, size_t i) {
+  const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
+  return inputs && inputs->choice.candidate >= 0 && inputs->choice.waits_for_sums[inputs->choice.candidate];
+}
+
+/* Leaves the sums to q8 where the device has no support, or where the host must not wait: collectives come in one order
+ * on all ranks, messages of the program do not. The proposal informs the other ranks. */
+static void check_support(const struct tagc_comm *comm, struct tagc_allgather_phase *phase) {
+  struct tagc_allgather_layout layout;
+  if (!phase->support.payload_bytes || comm->device->host_reads)
+    return;
+  if (tagc_library_saw_messages() ||
+      !comm->device->allgather_layout(comm->device, &tagc_allgather_support, &phase->shape, &layout))
+    phase->support = (struct tagc_allgather_layout){0};
+  else
+    phase->support.state_bytes = layout.state_bytes;
+}
+
 /* Plans a slot as if this rank were alone. */
 static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire,
                                   uint64_t *residual_left) {
@@ -185,6 +204,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     slot->packed.residual = slot->packed.local ? TAGC_STORAGE_NONE : tagc_plan_storage(options, slot->codec);
     question.codec = slot->codec;
     question.packed = slot->packed;
+    question.waits_for_sums = waits_for_sums(comm, i);
     reason = plan_stages(comm, slot, &question, &residual_bytes);
   }
   if (reason != TAGC_REASON_compressed)
@@ -195,6 +215,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     *phase = tagc_plan_allgather_phase(&question);
   if (phase->codec && !comm->device->allgather_layout(comm->device, phase->codec, &phase->shape, &phase->layout))
     reason = TAGC_REASON_device;
+  check_support(comm, phase);
   if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;
     set_chunks(comm, i);
@@ -333,14 +354,12 @@ static int64_t stages_number(const struct tagc_slot *slot) {
   return bits;
 }
 
-/* The codec, keep_ppm, the stages, the way of the messages, and whether nonzero sums may be gathered, in one number;
- * all ranks list their codecs alike. */
+/* The codec, keep_ppm, the stages and the way of the messages, in one number; all ranks list their codecs alike. */
 static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
-  return number << 34 | (int64_t)(slot->allgather_phase.support.payload_bytes > 0) << 33 |
-         (int64_t)comm->vote.all_to_all << 32 | stages_number(slot) << 20 | slot->packed.keep_ppm;
+  return number << 33 | (int64_t)comm->vote.all_to_all << 32 | stages_number(slot) << 20 | slot->packed.keep_ppm;
 }
 
 /* The numbers of chunks of its calls, and of the second half of all-reduces. */
@@ -393,6 +412,7 @@ void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, struct tagc
     const bool compressed = slot->reason == TAGC_REASON_compressed;
     tagc_message_slot(message, &(struct tagc_vote_proposal){
                                  .can = reserved && compressed,
+                                 .support = slot->allgather_phase.support.payload_bytes > 0,
                                  .reason = tagc_vote_own(slot->reason),
                                  .codec = tagc_vote_own(codec_number(comm, slot)),
                                  .parts = tagc_vote_own(parts_number(slot)),
@@ -428,6 +448,8 @@ static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vot
     return;
   if (!tagc_vote_is_same(all->chunks))
     set_one_chunk(comm, slot);
+  if (!all->support)
+    slot->allgather_phase.support = (struct tagc_allgather_layout){0};
   row->codec = slot->codec->name;
   row->residual_bytes = slot->memory.residual ? tagc_residual_bytes(&slot->packed) : 0;
   row->selected = parts ? tagc_parts_elements(parts, comm->nranks) : 0;

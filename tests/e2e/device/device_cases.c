@@ -439,26 +439,42 @@ static void aborted(struct rank *r, const char *unused) {
   r->comm = NULL;
 }
 
-/* A call in which the host waits for the device. */
-static ncclResult_t waiting_call(struct rank *r, bool sums) {
-  const cudaStream_t stream = (cudaStream_t)r->stream;
-  return settled(r, sums ? ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, stream)
-                         : ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, stream));
+enum { SCATTERED = 40960 };
+
+/* A gradient with few values. */
+static void *scattered(void) {
+  static float host[SCATTERED];
+  void *gradient = get(DEVICE, sizeof host);
+  for (size_t i = 0; i < SCATTERED; i += 101)
+    host[i] = 1;
+  copy(gradient, host, sizeof host, DEVICE, true);
+  return gradient;
 }
 
-/* Broadcasts, or reduce-scatters of bf16 (`sums`), until the last rank does not come: the others are aborted while they
- * wait for it. */
+/* A call in which the host waits for the device. */
+static ncclResult_t waiting_call(struct rank *r, const char *what) {
+  static void *gradient;
+  const cudaStream_t stream = (cudaStream_t)r->stream;
+  if (strcmp(what, "sums") == 0)
+    return settled(r, ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, stream));
+  if (strcmp(what, "scattered") != 0)
+    return settled(r, ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, stream));
+  gradient = gradient ? gradient : scattered();
+  return settled(r, ncclAllReduce(gradient, gradient, SCATTERED, ncclFloat, ncclSum, r->comm, stream));
+}
+
+/* Broadcasts, reduce-scatters of bf16 (`sums`) or all-reduces of few values (`scattered`), until the last rank does not
+ * come: the others are aborted while they wait for it. */
 static void lonely(struct rank *r, const char *what) {
-  const bool sums = strcmp(what, "sums") == 0;
   pthread_t watchdog;
   ncclResult_t status = ncclSuccess;
-  for (int step = 0; step < (sums ? 6 : 3) && status == ncclSuccess; step++)
-    status = waiting_call(r, sums);
+  for (int step = 0; step < (*what ? 6 : 3) && status == ncclSuccess; step++)
+    status = waiting_call(r, what);
   must(status, "the calls before");
   if (pthread_create(&watchdog, NULL, abort_it, r) != 0)
     _exit(4);
   if (r->rank + 1 < r->nranks)
-    status = waiting_call(r, sums);
+    status = waiting_call(r, what);
   pthread_join(watchdog, NULL);
   if (r->rank + 1 < r->nranks && status == ncclSuccess)
     _exit(4);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reduce-scatters, or all-reduces, of one communicator on host memory or on a GPU. Prints, rank by rank and step by
  * step, a line with the hash of each result; both memories must give the same lines. Calls take turns on two streams
- * that wait for nothing, so only the library can order its own memory between them.
+ * that wait for nothing, so only the library can order its own memory between them. Scattered all-reduces have few
+ * values, small whole numbers, whose sums any codec that is exact leaves as they are; the last step is dense. With
+ * messages rank 0 first sends itself one.
  *
- *   on_device host|cuda STEPS [all-reduces]      under tests/standin/launch, with --cuda for cuda
+ *   on_device host|cuda STEPS [all-reduces|scattered|messages]      under tests/standin/launch, with --cuda for cuda
  */
 #include "env/hash.h"
 #include "tests/e2e/device/either_memory.h"
@@ -24,11 +26,14 @@ static const struct test_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static bool all_reduces;
+static bool all_reduces, scattered;
+static int last_step;
 
 /* Values over several binades; in some steps a few NaN or Inf. */
 static float value(int step, int which, size_t i) {
   uint64_t h = mix(mix((uint64_t)rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)which) ^ i);
+  if (scattered)
+    return h % 100 == 0 || step == last_step ? (float)(h >> 20 & 7) : 0;
   if (step % 4 == 3 && h % 4099 == 0)
     return h >> 20 & 1 ? INFINITY : h >> 21 & 1 ? NAN : 0x1p125f;
   return ldexpf((float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) - 65535) / 65536, (int)(h >> 32 & 7) - 8);
@@ -80,11 +85,14 @@ static void run_step(int step, void *const *send, void *const *recv, char *host)
 }
 
 int main(int argc, char **argv) {
-  all_reduces = argc == 4 && strcmp(argv[3], "all-reduces") == 0;
+  const bool messages = argc == 4 && strcmp(argv[3], "messages") == 0;
+  scattered = messages || (argc == 4 && strcmp(argv[3], "scattered") == 0);
+  all_reduces = scattered || (argc == 4 && strcmp(argv[3], "all-reduces") == 0);
   if (argc != 3 + all_reduces || !use_memory(argv[1])) {
-    fprintf(stderr, "usage: on_device host|cuda STEPS [all-reduces]\n");
+    fprintf(stderr, "usage: on_device host|cuda STEPS [all-reduces|scattered|messages]\n");
     return 2;
   }
+  last_step = atoi(argv[2]) - 1;
   meet();
   enum { GATHERED = 1000 };
   void *send[CASES], *recv[CASES], *gathered = memory.alloc((size_t)nranks * GATHERED * sizeof(float));
@@ -95,7 +103,14 @@ int main(int argc, char **argv) {
     if (!send[c] || !recv[c] || !host)
       return 1;
   }
-  for (int step = 0; step < atoi(argv[2]); step++) {
+  if (messages && rank == 0) {
+    CHECK(ncclGroupStart());
+    CHECK(ncclSend(send[0], 1, ncclFloat32, rank, world, memory.stream[0]));
+    CHECK(ncclRecv(recv[0], 1, ncclFloat32, rank, world, memory.stream[0]));
+    CHECK(ncclGroupEnd());
+    memory.synchronize();
+  }
+  for (int step = 0; step <= last_step; step++) {
     run_step(step, send, recv, host);
     CHECK(ncclAllGather(recv[0], gathered, GATHERED, ncclFloat32, world, memory.stream[0]));
     memory.synchronize();

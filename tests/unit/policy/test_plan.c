@@ -306,6 +306,9 @@ static void all_reduces(void) {
      "sparse: nonzero sums alone, if they take no more than q8's %zu bytes", phase.layout.payload_bytes);
   q.host_memory = false;
   ok(!tagc_plan_allgather_phase(&q).support.payload_bytes, "but on a GPU the host would wait for their number");
+  q.waits_for_sums = true;
+  ok(tagc_plan_allgather_phase(&q).support.payload_bytes == phase.support.payload_bytes, "unless it may");
+  q.waits_for_sums = false;
   q.gradients = false;
   ok(tagc_plan_slot_gate(&q) == TAGC_REASON_activations, "one that may be of activations passes");
   options.assume = TAGC_ASSUME_GRADIENTS;

@@ -134,20 +134,26 @@ static void times(void) {
 }
 
 static void proposals(void) {
-  struct tagc_vote_proposal slot = {true, tagc_vote_own(3), tagc_vote_own(5), tagc_vote_own(-7), tagc_vote_own(2)},
+  struct tagc_vote_proposal slot = {.can = true,
+                                    .support = true,
+                                    .reason = tagc_vote_own(3),
+                                    .codec = tagc_vote_own(5),
+                                    .parts = tagc_vote_own(-7),
+                                    .chunks = tagc_vote_own(2)},
                             all = {0};
   begin();
   tagc_message_slot(&to[0], &slot);
   slot.codec = tagc_vote_own(6);
+  slot.support = false;
   tagc_message_slot(&to[1], &slot);
-  ok(is((int64_t[]){1, 3, -3, 5, -5, -7, 7, 2, -2}, TAGC_MESSAGE_SLOT),
+  ok(is((int64_t[]){1, 1, 3, -3, 5, -5, -7, 7, 2, -2}, TAGC_MESSAGE_SLOT),
      "a slot: what must be equal is there twice, once negated");
   reduce();
   tagc_message_slot(&from, &all);
-  ok(is_read(TAGC_MESSAGE_SLOT) && all.can && tagc_vote_is_same(all.reason) && all.reason.least == 3 &&
+  ok(is_read(TAGC_MESSAGE_SLOT) && all.can && !all.support && tagc_vote_is_same(all.reason) && all.reason.least == 3 &&
        all.codec.least == 5 && all.codec.most == 6 && !tagc_vote_is_same(all.codec) && tagc_vote_is_same(all.parts) &&
        all.parts.least == -7 && tagc_vote_is_same(all.chunks) && all.chunks.most == 2,
-     "where the ranks differ, the least and the most come out");
+     "where the ranks differ, the least and the most come out, and sums are not gathered alone");
 
   struct tagc_vote_proposal allgather = {.reason = tagc_vote_own(1), .chunks = tagc_vote_own(4)}, out = {0};
   begin();
