@@ -73,13 +73,13 @@ static void would_be_slow(int meeting, int64_t *words) {
 
 static void chooses_another(int meeting, int64_t *words) {
   if (meeting == 2)
-    words[4]--;
+    words[5]--;
 }
 
 /* Its driver has refused the kernels. */
 static void has_no_kernels(int meeting, int64_t *words) {
   if (meeting == 2)
-    words[0] = 0, words[2] = -TAGC_REASON_device;
+    words[0] = 0, words[3] = -TAGC_REASON_device;
 }
 
 static void others(void) {
@@ -260,7 +260,7 @@ static void denser(void) {
 
 static void selects_others(int meeting, int64_t *words) {
   if (meeting == 2)
-    words[5]--;
+    words[6]--;
 }
 
 static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
