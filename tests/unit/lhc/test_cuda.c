@@ -275,24 +275,21 @@ static void check_exceptions(void) {
 /* With this seed these two positions of a shard of 82,000 share all their cells (test_stuck.c finds such pairs). */
 enum { STUCK_SEED = 6197, STUCK_FIRST = 27956, STUCK_SECOND = 75576, STUCK_N = 82000 };
 
-static void a_stuck_pair(struct sim *sim) {
+/* The two, and values at every `apart`-th position. */
+static void put_pair(struct sim *sim, uint32_t apart, uint32_t first, uint32_t second) {
   sim_clear(sim);
-  for (uint32_t i = 0; i < STUCK_N; i += 41)
+  for (uint32_t i = 0; i < STUCK_N; i += apart)
     sim_put(sim, 1, 0, i, 1 + (float)(i % 7));
-  sim_put(sim, 1, 0, STUCK_FIRST, 6);
-  sim_put(sim, 1, 0, STUCK_SECOND, -2.5f);
+  sim_put(sim, 1, 0, first, 6);
+  sim_put(sim, 1, 0, second, -2.5f);
 }
+
+static void a_stuck_pair(struct sim *sim) { put_pair(sim, 41, STUCK_FIRST, STUCK_SECOND); }
 
 /* The same with three hashes, where the checks of the two differ. */
 enum { CHECKED_SEED = 4114, CHECKED_FIRST = 30928, CHECKED_SECOND = 62526 };
 
-static void a_checked_pair(struct sim *sim) {
-  sim_clear(sim);
-  for (uint32_t i = 0; i < STUCK_N; i += 3)
-    sim_put(sim, 1, 0, i, 1 + (float)(i % 7));
-  sim_put(sim, 1, 0, CHECKED_FIRST, 6);
-  sim_put(sim, 1, 0, CHECKED_SECOND, -2.5f);
-}
+static void a_checked_pair(struct sim *sim) { put_pair(sim, 3, CHECKED_FIRST, CHECKED_SECOND); }
 
 /* Nothing is left to peel when the last launch begins. */
 static void a_stuck_pair_alone(struct sim *sim) {

@@ -92,6 +92,23 @@ static void check_seeds(struct sim *sim, const struct pair *pair, bool same_seed
        "a hundred seeds: they are recovered in every call");
 }
 
+/* One call with an empty residual: values at every `apart`-th position, and the two of the pair. Returns the number of
+ * sums, but those of the pair, that are not what was sent. */
+static uint64_t call_with_pair(struct sim *sim, const struct pair *pair, uint32_t apart, float first, float second) {
+  uint64_t wrong = 0;
+  sim->stats = (struct tagc_codec_stats){0};
+  sim_clear(sim);
+  for (uint32_t i = 0; i < N; i += apart)
+    sim_put(sim, 1, 0, i, 1 + (float)(i % 7));
+  sim_put(sim, 1, 0, pair->first, first);
+  sim_put(sim, 1, 0, pair->second, second);
+  sim->job[0].residual_empty = sim->job[1].residual_empty = true;
+  sim_step(sim, pair->seed);
+  for (uint32_t i = 0; i < N; i++)
+    wrong += i != pair->first && i != pair->second && sim_got(sim, 0, i) != sim_sent(sim, 1, 0, i);
+  return wrong;
+}
+
 /* With three hashes the checks tell the two apart, whatever else the stripe holds. */
 static void check_checks(void) {
   struct sim sim = sim_new("lhc", N, 2, TAGC_FLOAT32, 400000);
@@ -110,18 +127,10 @@ static void check_checks(void) {
     const char *name = tagc_variant_name((enum tagc_variant)v);
     if (!tagc_variant_force(name))
       continue;
-    sim.stats = (struct tagc_codec_stats){0};
-    sim_clear(&sim);
-    for (uint32_t i = 0; i < N; i += 3)
-      sim_put(&sim, 1, 0, i, (float)(i % 1000) - 500);
-    sim_put(&sim, 1, 0, pair.first, 600);
-    sim_put(&sim, 1, 0, pair.second, -2);
-    sim.job[0].residual_empty = sim.job[1].residual_empty = true;
-    sim_step(&sim, pair.seed);
-    uint64_t wrong = 0;
-    for (uint32_t i = 0; i < N; i++)
-      wrong += sim_got(&sim, 0, i) != sim_sent(&sim, 1, 0, i);
-    ok(wrong == 0 && sim.stats.unrecovered == 0, "%s: it is recovered, as all else", name);
+    const uint64_t wrong = call_with_pair(&sim, &pair, 3, 600, -2);
+    ok(wrong == 0 && sim_got(&sim, 0, pair.first) == 600 && sim_got(&sim, 0, pair.second) == -2 &&
+         sim.stats.unrecovered == 0,
+       "%s: it is recovered, as all else", name);
   }
   sim_free(&sim);
 }
@@ -144,17 +153,7 @@ int main(void) {
     const char *name = tagc_variant_name((enum tagc_variant)v);
     if (!tagc_variant_force(name))
       continue;
-    sim.stats = (struct tagc_codec_stats){0};
-    sim_clear(&sim);
-    for (uint32_t i = 0; i < N; i += 41)
-      sim_put(&sim, 1, 0, i, 1 + (float)(i % 7));
-    sim_put(&sim, 1, 0, pair.first, 6);
-    sim_put(&sim, 1, 0, pair.second, -2);
-    sim.job[0].residual_empty = sim.job[1].residual_empty = true;
-    sim_step(&sim, pair.seed);
-    uint64_t wrong = 0;
-    for (uint32_t i = 0; i < N; i++)
-      wrong += i != pair.first && i != pair.second && sim_got(&sim, 0, i) != sim_sent(&sim, 1, 0, i);
+    const uint64_t wrong = call_with_pair(&sim, &pair, 41, 6, -2);
     ok(wrong == 0 && sim.stats.unrecovered == 2, "%s: the two are counted, nothing else is touched", name);
     ok(sim_got(&sim, 0, pair.first) == 2 && sim_got(&sim, 0, pair.second) == 2, "and both come out as their mean");
     check_seeds(&sim, &pair, true);
