@@ -133,11 +133,15 @@ STEP uint32_t append4(uint32_t *to, __m128i x, uint32_t mask) {
   return (uint32_t)__builtin_popcount(mask);
 }
 
+/* Appends the masked ones of four values and ids. */
+STEP uint32_t append_pairs(float *values, uint32_t *ids, uint32_t count, __m128 v, __m128i id, uint32_t mask) {
+  _mm_storeu_ps(values + count, _mm_castsi128_ps(move4(_mm_castps_si128(v), to_front, mask)));
+  return count + append4(ids + count, id, mask);
+}
+
 /* Appends the masked ones of four values, and their ids from `id` on. */
 STEP uint32_t append_both(float *values, uint32_t *ids, uint32_t count, __m128 v, uint32_t id, uint32_t mask) {
-  __m128i lanes = _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32((int)id));
-  _mm_storeu_ps(values + count, _mm_castsi128_ps(move4(_mm_castps_si128(v), to_front, mask)));
-  return count + append4(ids + count, lanes, mask);
+  return append_pairs(values, ids, count, v, _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32((int)id)), mask);
 }
 
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
@@ -173,26 +177,40 @@ STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint3
   return fine16_in_turn(values, lanes, coarse, fine);
 }
 
+/* The bits of the chosen ones; few values are in the boundary bin, so they go in turn. */
+STEP uint32_t choose16(const __m256 v[2], uint32_t lanes, const struct tagc_sparsify_choice *choice, uint32_t *rank) {
+  const __m256i boundary = _mm256_set1_epi32((int)choice->bin), huge = _mm256_set1_epi32(TAGC_BIN_HUGE);
+  uint32_t chosen = 0, at = 0;
+  for (int half = 0; half < 2; half++) {
+    const __m256i bin = _mm256_srli_epi32(magnitude8(v[half]), 12);
+    const __m256i above = _mm256_and_si256(_mm256_cmpgt_epi32(bin, boundary), _mm256_cmpgt_epi32(huge, bin));
+    chosen |= (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(above)) << 8 * half;
+    at |= (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(bin, boundary))) << 8 * half;
+  }
+  chosen &= lanes;
+  for (at &= lanes; at; at &= at - 1, ++*rank)
+    chosen |= (uint32_t)tagc_sparsify_chosen(choice, choice->bin, *rank) << __builtin_ctz(at);
+  return chosen;
+}
+
+/* The left ones may replace the values and ids: all are loaded before. */
 STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
                        const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values, uint32_t *out_ids,
                        float left_values[16], uint32_t left_ids[16], uint32_t *left) {
-  uint32_t kept = 0, others = 0;
-  float v[16];
-  uint32_t id[16];
-  memcpy(v, values, sizeof v);
-  memcpy(id, ids, sizeof id);
-  for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
-    uint32_t bin = tagc_bin_of(tagc_bits_of(v[i]));
-    bool chosen = tagc_sparsify_chosen(choice, bin, *rank);
-    *rank += bin == choice->bin;
-    out_values[kept] = v[i];
-    out_ids[kept] = id[i];
-    left_values[others] = v[i];
-    left_ids[others] = id[i];
-    kept += chosen;
-    others += !chosen;
+  const __m256 v[2] = {_mm256_loadu_ps(values), _mm256_loadu_ps(values + 8)};
+  const __m256i id[2] = {_mm256_loadu_si256((const __m256i *)ids), _mm256_loadu_si256((const __m256i *)(ids + 8))};
+  const uint32_t chosen = choose16(v, lanes, choice, rank), others = lanes & ~chosen;
+  uint32_t kept = 0, count = 0;
+  for (int half = 0; half < 2; half++) {
+    const __m128 low = _mm256_castps256_ps128(v[half]), high = _mm256_extractf128_ps(v[half], 1);
+    const __m128i low_id = _mm256_castsi256_si128(id[half]), high_id = _mm256_extracti128_si256(id[half], 1);
+    const uint32_t to = chosen >> 8 * half, back = others >> 8 * half;
+    kept = append_pairs(out_values, out_ids, kept, low, low_id, to & 15);
+    kept = append_pairs(out_values, out_ids, kept, high, high_id, to >> 4 & 15);
+    count = append_pairs(left_values, left_ids, count, low, low_id, back & 15);
+    count = append_pairs(left_values, left_ids, count, high, high_id, back >> 4 & 15);
   }
-  *left = others;
+  *left = count;
   return kept;
 }
 
