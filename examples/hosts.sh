@@ -41,7 +41,9 @@ enter_host()
   # shellcheck disable=SC2016 # the inner shell expands this
   case $host_wire in
     lo) exec "$@" ;;
-    *) exec ip netns exec "$entered" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$entered" "$@" ;;
+    *) exec ip netns exec "$entered" unshare --uts \
+      sh -c '[ ! -e "$1/failed" ] || exit 143; shift; echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$entered" \
+      "${host_marks-}" "$@" ;;
   esac
 }
 
@@ -54,6 +56,7 @@ on_both()
 {
   on_each=$1 host_pids='' next_rank=0 worst=0
   shift
+  host_marks=$(mktemp -d) || return 1
   for host in "$host_a" "$host_b"; do
     for local_rank in $(seq 0 $((on_each - 1))); do
       one_rank env RANK=$next_rank LOCAL_RANK="$local_rank" WORLD_SIZE=$((2 * on_each)) NCCL_HOSTID="$host" \
@@ -68,16 +71,19 @@ on_both()
       end_ranks
     }
   done
+  rm -rf "$host_marks"
   return $worst
 }
 
 # one_rank COMMAND...: runs it on $host. A failure on hosts of their own ends the other ranks at once, while on_both may
-# wait for another one.
+# wait for another one. A rank that is not on its host yet is not among those that are asked to end: it finds the mark
+# there, and ends by itself.
 one_rank()
 {
   [ "$host_wire" != lo ] || enter_host "$host" "$@"
   on_host "$host" "$@" || {
     status=$?
+    : >"$host_marks/failed"
     end_ranks
     return $status
   }
@@ -97,6 +103,7 @@ end_ranks()
 remove_hosts()
 {
   end_ranks
+  [ -z "${host_marks-}" ] || rm -rf "$host_marks"
   [ "$host_wire" = lo ] || for host in "$host_a" "$host_b"; do remove_host "$host" 20; done
 }
 
