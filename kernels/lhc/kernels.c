@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernels/lhc/lhc.h"
+#include "kernels/sparse/prefetch_places.h"
 
 enum { SEGMENT = 512 }; /* queue entries peeled at a time: their words stay in the first-level cache */
 

@@ -62,22 +62,14 @@ static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const fl
   return norm;
 }
 
-enum { AHEAD = 32 }; /* values whose places in the residual are prefetched: the errors of quantising go there */
-
-static ALWAYS_INLINE void prefetch_residual(const struct tagc_lhc_part *part, const uint32_t *ids) {
-  uint32_t lines[16];
-  lines16(ids, part->geo->grid.stripes, part->stripe, lines);
-  for (uint32_t j = 0; j < 16; j++)
-    __builtin_prefetch(part->residual + (uint64_t)lines[j] * TAGC_GRID_LINE + ids[j] % TAGC_GRID_LINE, 1);
-}
-
+/* The errors of quantising go to the places of the values in the residual. */
 static void scatter(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters, double *norm2) {
   const uint32_t count = part->count;
   uint32_t i = 0;
   double norm = 0;
   for (; i + 16 <= count; i += 16) {
     if (i + AHEAD + 16 <= count)
-      prefetch_residual(part, part->ids + i + AHEAD);
+      prefetch_places(part->residual, part->ids + i + AHEAD, part->geo->grid.stripes, part->stripe);
     norm += scatter16(part, part->values + i, part->ids + i, exponents, (uint32_t *)counters);
   }
   if (i < count) {

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "kernels/sparse/prefetch_places.h"
+
 /* scale*g + e of one line, zeros beyond the end of the shard. */
 static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, float out[TAGC_GRID_LINE]) {
   struct tagc_sparsify_input input = {shard->dtype, shard->residual_empty, shard->rounded, shard->scale};
@@ -235,8 +237,6 @@ static void count_residual(const struct tagc_sparsify_part *part, uint32_t coars
   }
 }
 
-enum { AHEAD = 32 }; /* entries whose places are prefetched */
-
 /* Returns values that were not chosen to the residual, and lists exceptions. */
 static double return_rest(const struct tagc_sparsify_part *part, const float *values, const uint32_t *ids,
                           uint32_t count) {
@@ -244,12 +244,8 @@ static double return_rest(const struct tagc_sparsify_part *part, const float *va
   double norm = 0;
   for (uint32_t i = 0; i < count; i += 16) {
     uint32_t lines[16];
-    if (i + 2 * AHEAD <= count) {
-      lines16(ids + i + AHEAD, part->grid->stripes, part->stripe, lines);
-      for (uint32_t j = 0; j < 16; j++)
-        __builtin_prefetch(shard->residual + (uint64_t)lines[j] * TAGC_GRID_LINE + ids[i + AHEAD + j] % TAGC_GRID_LINE,
-                           1);
-    }
+    if (i + 2 * AHEAD <= count)
+      prefetch_places(shard->residual, ids + i + AHEAD, part->grid->stripes, part->stripe);
     lines16(ids + i, part->grid->stripes, part->stripe, lines);
     for (uint32_t j = 0; j < 16 && i + j < count; j++) {
       uint32_t id = ids[i + j];
