@@ -133,18 +133,31 @@ static inline void rendezvous_set_timeouts(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* The addresses of rank 0's host with one of its ports; NULL if the name is unknown. freeaddrinfo() the result. */
-static inline struct addrinfo *rendezvous_resolve(const struct rendezvous *r, int port) {
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+/* Lists the addresses of rank 0's host, with one of its ports: freeaddrinfo() it. Without any, returns why, and the list
+ * is NULL. */
+static inline const char *rendezvous_resolve(const struct rendezvous *r, int port, struct addrinfo **found) {
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   char service[16];
   snprintf(service, sizeof service, "%d", port);
-  return getaddrinfo(r->address, service, &hints, &found) == 0 ? found : NULL;
+  *found = NULL;
+  int error = getaddrinfo(r->address, service, &hints, found);
+  return error == 0 ? NULL : error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+}
+
+static inline bool rendezvous_has_address(const struct rendezvous *r, char *why, size_t size) {
+  struct addrinfo *found;
+  const char *error = rendezvous_resolve(r, rendezvous_port(r, 0), &found);
+  if (error)
+    return rendezvous_fail(why, size, "rank %d finds no address of MASTER_ADDR=%s: %s", r->rank, r->address, error);
+  freeaddrinfo(found);
+  return true;
 }
 
 /* A socket listening on (or connected to) the given port of rank 0's host, or -1. */
 static inline int rendezvous_open(const struct rendezvous *r, int port, bool listening) {
-  struct addrinfo *all = rendezvous_resolve(r, port);
+  struct addrinfo *all;
   int fd = -1;
+  rendezvous_resolve(r, port, &all);
   for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
     fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
     if (fd < 0)
@@ -184,6 +197,8 @@ static inline int rendezvous_answer(int fd, const struct rendezvous *r, const vo
 
 static inline bool rendezvous_serve(const struct rendezvous *r, const void *data, size_t bytes, char *why,
                                     size_t size) {
+  if (!rendezvous_has_address(r, why, size))
+    return false;
   int listener = -1;
   for (int i = 0; i < RENDEZVOUS_PORTS && listener < 0; i++)
     listener = rendezvous_open(r, rendezvous_port(r, i), true);
@@ -238,6 +253,8 @@ static inline bool rendezvous_share(const struct rendezvous *r, void *data, size
         return true;
     poll(NULL, 0, 50);
   } while (rendezvous_clock() < end);
+  if (!rendezvous_has_address(r, why, size))
+    return false;
   return rendezvous_fail(why, size, "rank %d found no rank 0 on ports %d to %d of MASTER_ADDR=%s within %g s", r->rank,
                          rendezvous_port(r, 0), rendezvous_port(r, RENDEZVOUS_PORTS - 1), r->address, r->timeout_s);
 }
