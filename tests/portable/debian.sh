@@ -90,7 +90,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 suite=bookworm
-case ${1-} in [a-z]*[!a-z]* | '') ;; *) suite=$1 && shift ;; esac
+case ${1-} in *[!a-z]* | '') ;; *) suite=$1 && shift ;; esac
 [ $# -gt 0 ] || case $suite in
   bookworm) set -- './quickstart demo' './quickstart check' ;;
   *) set -- './quickstart build' './quickstart demo' ;;
