@@ -133,8 +133,7 @@ static inline void rendezvous_set_timeouts(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* Lists the addresses of rank 0's host, with one of its ports: freeaddrinfo() it. Without any, returns why, and the list
- * is NULL. */
+/* Lists the addresses of rank 0's host, with one of its ports: freeaddrinfo() it. If there are none, returns why. */
 static inline const char *rendezvous_resolve(const struct rendezvous *r, int port, struct addrinfo **found) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   char service[16];
