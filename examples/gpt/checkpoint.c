@@ -98,34 +98,61 @@ void checkpoint_write(const struct checkpoint *c, size_t done) {
   meet(c);
 }
 
+/* Is the file of this training? */
+static void check_header(const struct checkpoint *c, const struct header *h, const char *name) {
+  const size_t ranks = (size_t)c->parallel->nranks;
+  options_check_equal(&h->options, c->options, name);
+  if (h->ranks != ranks)
+    fail(2, "checkpoint %s is of %zu ranks: expected %zu", name, h->ranks, ranks);
+  if (h->tokens != c->tokens)
+    fail(2, "checkpoint %s is of a text of %zu tokens: expected one of %zu", name, h->tokens, c->tokens);
+}
+
+/* Removes a file of this rank that other ranks lack: the next one would not be written over the older of two that all
+ * have. */
+static void drop_slot(const struct checkpoint *c, int slot) {
+  char name[PATH_MAX];
+  name_file(c, slot, "", name);
+  if (remove(name) != 0)
+    fail(1, "cannot remove checkpoint %s: %s", name, strerror(errno));
+}
+
+/* Some rank has no file. Those of this one must be of this training all the same. */
+static void drop_all(const struct checkpoint *c) {
+  for (int slot = 0; slot < 2; slot++) {
+    char name[PATH_MAX];
+    struct header h;
+    FILE *file = open_slot(c, slot, name, &h);
+    if (!file)
+      continue;
+    fclose(file);
+    check_header(c, &h, name);
+    drop_slot(c, slot);
+  }
+}
+
 size_t checkpoint_read(const struct checkpoint *c) {
   char name[PATH_MAX];
   struct header h, expected = header_of(c, 0);
   size_t done[2] = {steps_in_slot(c, 0), steps_in_slot(c, 1)}, step = common_step(c, done);
-  if (step == 0)
+  if (step == 0) {
+    drop_all(c);
     return 0;
+  }
   if (step != done[0] && step != done[1])
     fail(2, "checkpoint %s: rank %d has the steps %zu and %zu, and another rank %zu at most", c->options->checkpoint,
          c->parallel->rank, done[0], done[1], step);
   FILE *file = open_slot(c, step == done[1], name, &h);
   if (!file)
     fail(1, "checkpoint %s is gone", name);
-  options_check_equal(&h.options, c->options, name);
-  if (h.ranks != expected.ranks)
-    fail(2, "checkpoint %s is of %zu ranks: expected %zu", name, h.ranks, expected.ranks);
-  if (h.tokens != expected.tokens)
-    fail(2, "checkpoint %s is of a text of %zu tokens: expected one of %zu", name, h.tokens, expected.tokens);
+  check_header(c, &h, name);
   bool whole = h.bytes == expected.bytes;
   for (size_t i = 0; whole && i < c->nparts; i++)
     whole = fread(c->parts[i].memory, 1, c->parts[i].bytes, file) == c->parts[i].bytes;
   fclose(file);
   if (!whole)
     fail(2, "checkpoint %s is cut off", name);
-  /* Only this rank got that far. Without it the next one is not written over the one that all have. */
-  if (done[step != done[1]] > step) {
-    name_file(c, step != done[1], "", name);
-    if (remove(name) != 0)
-      fail(1, "cannot remove checkpoint %s: %s", name, strerror(errno));
-  }
+  if (done[step != done[1]] > step) /* only this rank got that far */
+    drop_slot(c, step != done[1]);
   return step;
 }

@@ -31,7 +31,8 @@ struct checkpoint {
 void checkpoint_write(const struct checkpoint *c, size_t done);
 
 /* Reads the newest state that all ranks have. Returns the steps that are done in it; 0, with the parts as they were,
- * where some rank has no file. A file of other options or of another text is an error. All ranks call it. */
+ * where some rank has no file: then those of the others are removed. A file of other options, of another number of
+ * ranks, or of a text of another length is an error. All ranks call it. */
 size_t checkpoint_read(const struct checkpoint *c);
 
 #endif

@@ -481,6 +481,35 @@ static void lonely(struct rank *r, const char *what) {
   r->comm = NULL;
 }
 
+/* A call as in waiting_call(), with the rank's own buffers. */
+static void crossing_call(const struct rank *r, const char *what) {
+  if (strcmp(what, "sums") == 0)
+    must(ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, (cudaStream_t)r->stream), what);
+  else
+    must(ncclAllReduce(r->send, r->send, SCATTERED, ncclFloat, ncclSum, r->comm, (cudaStream_t)r->stream), what);
+}
+
+/* Calls on two communicators: the first rank puts them into a group, the others make one after the other, in either
+ * order. */
+static void crossing(struct rank *r, const char *what) {
+  struct rank two[2] = {*r, *r};
+  NCCL(ncclCommSplit(r->comm, 0, r->rank, &two[1].comm, NULL));
+  two[1].stream = device_stream(CU_STREAM_NON_BLOCKING);
+  take_buffers(&two[1], DEVICE, 0);
+  for (int i = 0; i < 2 && strcmp(what, "sums") != 0; i++)
+    two[i].send = scattered();
+  for (int step = 0; step < 2 * STEPS; step++) {
+    if (r->rank == 0)
+      NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+      crossing_call(&two[r->rank == 0 ? i : (i + step) % 2], what);
+    if (r->rank == 0)
+      NCCL(ncclGroupEnd());
+  }
+  synchronize(r);
+  NCCL(ncclCommDestroy(two[1].comm));
+}
+
 /* Aborts a call as soon as it has returned, or a little later, and destroys its stream at once. */
 static void gone(struct rank *r, const char *when) {
   const int step = atoi(when), us = strchr(when, ',') ? atoi(strchr(when, ',') + 1) : 0;
@@ -501,9 +530,10 @@ static const struct {
   const char *name;
   void (*run)(struct rank *r, const char *argument);
 } cases[] = {
-  {"buffers", buffers},   {"moved", moved},     {"scalars", scalars}, {"streams", streams},   {"captures", captures},
-  {"groups", groups},     {"changes", changes}, {"ahead", ahead},     {"aborted", aborted},   {"order", order},
-  {"unwaited", unwaited}, {"joined", joined},   {"gone", gone},       {"contexts", contexts}, {"lonely", lonely},
+  {"buffers", buffers},   {"moved", moved},       {"scalars", scalars},   {"streams", streams},
+  {"captures", captures}, {"groups", groups},     {"changes", changes},   {"ahead", ahead},
+  {"aborted", aborted},   {"order", order},       {"unwaited", unwaited}, {"joined", joined},
+  {"gone", gone},         {"contexts", contexts}, {"lonely", lonely},     {"crossing", crossing},
 };
 
 static void start(struct rank *r) {
