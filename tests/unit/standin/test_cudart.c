@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "tests/standin/cuda/standin.h"
@@ -195,11 +196,17 @@ static void copies(void) {
 /* -- streams and events -------------------------------------------------------------------------------------------- */
 static void count_calls(void *calls) { ++*(int *)calls; }
 
+static void wait_for(void *go) {
+  while (!*(atomic_bool *)go)
+    pause_briefly();
+}
+
 static void streams(void) {
   cudaStream_t first, second;
   cudaEvent_t event, timed[2];
   int calls = 0, least, greatest, priority, status = -1;
   float milliseconds = -1;
+  atomic_bool go = false;
   WELL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   WELL(cudaStreamCreateWithPriority(&first, cudaStreamNonBlocking, greatest));
   WELL(cudaStreamGetPriority(first, &priority));
@@ -211,9 +218,11 @@ static void streams(void) {
   WELL(cudaEventQuery(event)); /* not recorded yet */
   WELL(cudaEventRecord(timed[0], first));
   WELL(cudaLaunchHostFunc(first, count_calls, &calls));
+  WELL(cudaLaunchHostFunc(first, wait_for, &go)); /* lazy work begins with the first query */
   WELL(cudaEventRecord(event, first));
-  FAILS(cudaErrorNotReady, cudaEventQuery(event)); /* lazy: nothing has waited yet, so nothing has run */
+  FAILS(cudaErrorNotReady, cudaEventQuery(event));
   FAILS(cudaErrorNotReady, cudaStreamQuery(second) ?: cudaStreamQuery(first));
+  go = true;
   WELL(cudaStreamWaitEvent(second, event, 0));
   WELL(cudaEventRecord(timed[1], second));
   WELL(cudaEventSynchronize(timed[1]));
