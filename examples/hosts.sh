@@ -43,7 +43,7 @@ enter_host()
     lo) exec "$@" ;;
     *) exec ip netns exec "$entered" unshare --uts \
       sh -c '[ ! -e "$1/failed" ] || exit 143; shift; echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$entered" \
-      "${host_marks-}" "$@" ;;
+      "${host_marks-/dev/null}" "$@" ;;
   esac
 }
 

@@ -98,7 +98,7 @@ void checkpoint_write(const struct checkpoint *c, size_t done) {
   meet(c);
 }
 
-/* Is the file of this training? */
+/* Fails unless the file is of this training. */
 static void check_header(const struct checkpoint *c, const struct header *h, const char *name) {
   const size_t ranks = (size_t)c->parallel->nranks;
   options_check_equal(&h->options, c->options, name);

@@ -68,8 +68,7 @@ static void scatter(const struct tagc_lhc_part *part, const uint8_t *exponents, 
   uint32_t i = 0;
   double norm = 0;
   for (; i + 16 <= count; i += 16) {
-    if (i + AHEAD + 16 <= count)
-      prefetch_places(part->residual, part->ids + i + AHEAD, part->geo->grid.stripes, part->stripe);
+    prefetch_places(part->residual, part->ids + i, count - i, part->geo->grid.stripes, part->stripe);
     norm += scatter16(part, part->values + i, part->ids + i, exponents, (uint32_t *)counters);
   }
   if (i < count) {

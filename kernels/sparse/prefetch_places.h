@@ -5,11 +5,14 @@
 #ifndef KERNELS_SPARSE_PREFETCH_PLACES_H
 #define KERNELS_SPARSE_PREFETCH_PLACES_H
 
-enum { AHEAD = 32 }; /* values between a fetch and its use */
-
-static ALWAYS_INLINE void prefetch_places(const float *residual, const uint32_t *ids, uint32_t stripes,
+/* Fetches 16 places that come 32 values after the first of `left` ids, if the list is that long. */
+static ALWAYS_INLINE void prefetch_places(const float *residual, const uint32_t *ids, uint32_t left, uint32_t stripes,
                                           uint32_t stripe) {
+  enum { AHEAD = 32 };
   uint32_t lines[16];
+  if (left < AHEAD + 16)
+    return;
+  ids += AHEAD;
   lines16(ids, stripes, stripe, lines);
   for (uint32_t j = 0; j < 16; j++)
     __builtin_prefetch(residual + (uint64_t)lines[j] * TAGC_GRID_LINE + ids[j] % TAGC_GRID_LINE, 1);

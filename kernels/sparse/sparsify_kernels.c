@@ -244,8 +244,7 @@ static double return_rest(const struct tagc_sparsify_part *part, const float *va
   double norm = 0;
   for (uint32_t i = 0; i < count; i += 16) {
     uint32_t lines[16];
-    if (i + 2 * AHEAD <= count)
-      prefetch_places(shard->residual, ids + i + AHEAD, part->grid->stripes, part->stripe);
+    prefetch_places(shard->residual, ids + i, count - i, part->grid->stripes, part->stripe);
     lines16(ids + i, part->grid->stripes, part->stripe, lines);
     for (uint32_t j = 0; j < 16 && i + j < count; j++) {
       uint32_t id = ids[i + j];

@@ -41,6 +41,10 @@ may_race()
 # A call that failed or was aborted may still count while the report is printed at exit.
 report_may_race() { may_race report_at_exit; }
 
+# tells_bytes FILE: prints in how many calls, of those that the stand-in wrote into a file (launch --stats), ranks told each
+# other the bytes of their nonzero sums: all-gathers of one ncclUint64.
+tells_bytes() { awk '$2 == "ncclAllGather" && $4 == 1 && $5 == 5' "$1" 2>/dev/null | wc -l; }
+
 # from_makefile TEXT: expands make's variables, such as '$(libdir)'.
 from_makefile()
 {

@@ -451,16 +451,21 @@ static void *scattered(void) {
   return gradient;
 }
 
+/* Buffers for waiting_call(). */
+static void take_waiting_buffers(struct rank *r, const char *what) {
+  take_buffers(r, DEVICE, 0);
+  if (strcmp(what, "scattered") == 0)
+    r->send = scattered();
+}
+
 /* A call in which the host waits for the device. */
-static ncclResult_t waiting_call(struct rank *r, const char *what) {
-  static void *gradient;
+static ncclResult_t waiting_call(const struct rank *r, const char *what) {
   const cudaStream_t stream = (cudaStream_t)r->stream;
   if (strcmp(what, "sums") == 0)
-    return settled(r, ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, stream));
-  if (strcmp(what, "scattered") != 0)
-    return settled(r, ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, stream));
-  gradient = gradient ? gradient : scattered();
-  return settled(r, ncclAllReduce(gradient, gradient, SCATTERED, ncclFloat, ncclSum, r->comm, stream));
+    return ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, stream);
+  if (strcmp(what, "scattered") == 0)
+    return ncclAllReduce(r->send, r->send, SCATTERED, ncclFloat, ncclSum, r->comm, stream);
+  return ncclBroadcast(r->send, r->send, r->n, ncclFloat, 0, r->comm, stream);
 }
 
 /* Broadcasts, reduce-scatters of bf16 (`sums`) or all-reduces of few values (`scattered`), until the last rank does not
@@ -468,41 +473,33 @@ static ncclResult_t waiting_call(struct rank *r, const char *what) {
 static void lonely(struct rank *r, const char *what) {
   pthread_t watchdog;
   ncclResult_t status = ncclSuccess;
+  take_waiting_buffers(r, what);
   for (int step = 0; step < (*what ? 6 : 3) && status == ncclSuccess; step++)
-    status = waiting_call(r, what);
+    status = settled(r, waiting_call(r, what));
   must(status, "the calls before");
   if (pthread_create(&watchdog, NULL, abort_it, r) != 0)
     _exit(4);
   if (r->rank + 1 < r->nranks)
-    status = waiting_call(r, what);
+    status = settled(r, waiting_call(r, what));
   pthread_join(watchdog, NULL);
   if (r->rank + 1 < r->nranks && status == ncclSuccess)
     _exit(4);
   r->comm = NULL;
 }
 
-/* A call as in waiting_call(), with the rank's own buffers. */
-static void crossing_call(const struct rank *r, const char *what) {
-  if (strcmp(what, "sums") == 0)
-    must(ncclReduceScatter(r->send, r->recv, r->n, ncclBfloat16, ncclSum, r->comm, (cudaStream_t)r->stream), what);
-  else
-    must(ncclAllReduce(r->send, r->send, SCATTERED, ncclFloat, ncclSum, r->comm, (cudaStream_t)r->stream), what);
-}
-
-/* Calls on two communicators: the first rank puts them into a group, the others make one after the other, in either
- * order. */
+/* Reduce-scatters of bf16 (`sums`) or all-reduces of few values (`scattered`) on two communicators: the first rank puts
+ * them into a group, the others make one after the other, in either order. */
 static void crossing(struct rank *r, const char *what) {
   struct rank two[2] = {*r, *r};
   NCCL(ncclCommSplit(r->comm, 0, r->rank, &two[1].comm, NULL));
   two[1].stream = device_stream(CU_STREAM_NON_BLOCKING);
-  take_buffers(&two[1], DEVICE, 0);
-  for (int i = 0; i < 2 && strcmp(what, "sums") != 0; i++)
-    two[i].send = scattered();
+  for (int i = 0; i < 2; i++)
+    take_waiting_buffers(&two[i], what);
   for (int step = 0; step < 2 * STEPS; step++) {
     if (r->rank == 0)
       NCCL(ncclGroupStart());
     for (int i = 0; i < 2; i++)
-      crossing_call(&two[r->rank == 0 ? i : (i + step) % 2], what);
+      must(waiting_call(&two[r->rank == 0 ? i : (i + step) % 2], what), what);
     if (r->rank == 0)
       NCCL(ncclGroupEnd());
   }
