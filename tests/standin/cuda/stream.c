@@ -18,14 +18,21 @@ struct entry {
   struct entry *next;
 };
 
+/* A thread of the host that waits for work. */
+struct waiter {
+  const struct clock *clock;
+  pthread_cond_t over;
+  struct waiter *next;
+};
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct waiter *waiters;
 
 CUstream standin_streams;
 static struct clock enqueued, completed, wanted; /* of each slot; wanted: how far lazy work must go */
 static struct clock host;                        /* the work that the host has waited for */
 static bool taken[SLOTS];
-static unsigned last_slot;
+static unsigned last_slot, used_slots; /* used: from here on no slot has ever been taken */
 static __thread CUstream of_thread[DEVICES];
 
 void standin_lock(void) { pthread_mutex_lock(&mutex); }
@@ -33,28 +40,57 @@ void standin_unlock(void) { pthread_mutex_unlock(&mutex); }
 
 /* -- clocks -------------------------------------------------------------------------------------------------------- */
 void standin_join(struct clock *clock, const struct clock *other) {
-  for (unsigned i = 0; i < SLOTS; i++)
+  for (unsigned i = 0; i < used_slots; i++)
     if (clock->at[i] < other->at[i])
       clock->at[i] = other->at[i];
 }
 
 static bool reached(const struct clock *clock, const struct clock *at, unsigned but) {
-  for (unsigned i = 0; i < SLOTS; i++)
+  for (unsigned i = 0; i < used_slots; i++)
     if (i != but && at->at[i] < clock->at[i])
       return false;
   return true;
 }
 
+static bool may_run(const struct CUstream_st *stream) {
+  const struct entry *e = stream->first;
+  unsigned slot = stream->slot;
+  return e && reached(&e->clock, &completed, slot) &&
+         (!standin_settings()->lazy || wanted.at[slot] >= e->clock.at[slot]);
+}
+
+/* Wakes those alone that can go on: with one condition for all, most threads would wake in vain most of the time. */
+static void wake(void) {
+  for (CUstream s = standin_streams; s; s = s->next)
+    if (s->waits && may_run(s))
+      pthread_cond_signal(&s->news);
+  for (struct waiter *w = waiters; w; w = w->next)
+    if (reached(w->clock, &completed, SLOTS))
+      pthread_cond_signal(&w->over);
+}
+
 bool standin_is_over(const struct clock *clock) {
   bool over = reached(clock, &completed, SLOTS);
   standin_join(over ? &host : &wanted, clock);
-  pthread_cond_broadcast(&changed);
+  if (!over && standin_settings()->lazy)
+    wake();
   return over;
 }
 
 CUresult standin_wait(CUcontext context, const struct clock *clock) {
-  while (!standin_is_over(clock))
-    pthread_cond_wait(&changed, &mutex);
+  struct waiter waiter = {clock, PTHREAD_COND_INITIALIZER, waiters};
+  if (standin_is_over(clock))
+    return context->broken;
+  waiters = &waiter;
+  while (!reached(clock, &completed, SLOTS))
+    pthread_cond_wait(&waiter.over, &mutex);
+  for (struct waiter **at = &waiters; *at; at = &(*at)->next)
+    if (*at == &waiter) {
+      *at = waiter.next;
+      break;
+    }
+  pthread_cond_destroy(&waiter.over);
+  standin_join(&host, clock);
   return context->broken;
 }
 
@@ -91,13 +127,6 @@ void standin_task_drop(struct task *task) {
   free(task);
 }
 
-static bool may_run(const struct CUstream_st *stream) {
-  const struct entry *e = stream->first;
-  unsigned slot = stream->slot;
-  return e && reached(&e->clock, &completed, slot) &&
-         (!standin_settings()->lazy || wanted.at[slot] >= e->clock.at[slot]);
-}
-
 static void delay(unsigned slot, uint64_t sequence) {
   const struct standin_settings *s = standin_settings();
   if (!s->delay_us)
@@ -122,7 +151,7 @@ static void run_first(struct CUstream_st *stream) {
   stream->first = entry->next;
   standin_task_drop(entry->task);
   free(entry);
-  pthread_cond_broadcast(&changed);
+  wake();
 }
 
 static void remove_stream(CUstream stream) {
@@ -132,6 +161,7 @@ static void remove_stream(CUstream stream) {
       break;
     }
   taken[stream->slot] = false;
+  pthread_cond_destroy(&stream->news);
   free(stream);
 }
 
@@ -143,8 +173,11 @@ static void *work(void *argument) {
       run_first(stream);
     else if (!stream->first && stream->ends)
       break;
-    else
-      pthread_cond_wait(&changed, &mutex);
+    else {
+      stream->waits = true;
+      pthread_cond_wait(&stream->news, &mutex);
+      stream->waits = false;
+    }
   remove_stream(stream);
   standin_unlock();
   emulate_end_thread();
@@ -207,7 +240,8 @@ CUresult standin_enqueue(CUstream stream, struct task *task) {
     stream->last = &stream->first;
   *stream->last = entry;
   stream->last = &entry->next;
-  pthread_cond_broadcast(&changed);
+  if (stream->waits && may_run(stream))
+    pthread_cond_signal(&stream->news);
   return CUDA_SUCCESS;
 }
 
@@ -219,6 +253,8 @@ static bool take_slot(unsigned *slot) {
     if (!taken[s]) {
       taken[s] = true;
       last_slot = *slot = s;
+      if (used_slots <= s)
+        used_slots = s + 1;
       return true;
     }
   }
@@ -231,6 +267,7 @@ static CUstream create(CUcontext context, unsigned flags, int priority) {
     free(stream);
     return NULL;
   }
+  pthread_cond_init(&stream->news, NULL);
   stream->context = context;
   stream->resets = context->resets;
   stream->flags = flags;
@@ -306,7 +343,8 @@ CUDA_API CUresult cuStreamDestroy_v2(CUstream handle) {
     stream->ends = true;
     if (!stream->has_worker)
       remove_stream(stream);
-    pthread_cond_broadcast(&changed);
+    else
+      pthread_cond_signal(&stream->news);
   }
   standin_unlock();
   return result;
