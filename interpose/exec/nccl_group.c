@@ -48,13 +48,15 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
   return in_progress ? ncclInProgress : failed;
 }
 
-/* Waits between two questions: yields first, then naps: a launch takes microseconds, a first contact milliseconds. */
+/* Waits between two questions: yields first, then naps, each longer than the one before: a launch takes microseconds, a
+ * first contact milliseconds. */
 static void wait_between(unsigned asked) {
-  struct timespec t = {0, asked < 100 ? 20000 : 500000};
-  if (asked < 20)
+  enum { YIELDS = 20, STEP_NS = 20000, LONGEST_NS = 500000 };
+  const unsigned nap = asked - YIELDS + 1;
+  if (asked < YIELDS)
     sched_yield();
   else
-    nanosleep(&t, NULL);
+    nanosleep(&(struct timespec){0, nap < LONGEST_NS / STEP_NS ? (long)nap * STEP_NS : LONGEST_NS}, NULL);
 }
 
 /* Waits until communicators that the library owns have launched their work. It lends them to NCCL while it naps, so
