@@ -48,15 +48,16 @@ static ncclResult_t ask_progress(const struct tagc_nccl_group *real, struct tagc
   return in_progress ? ncclInProgress : failed;
 }
 
-/* Waits between two questions: yields first, then naps, each longer than the one before: a launch takes microseconds, a
- * first contact milliseconds. */
+/* Waits between two questions: yields first, then takes naps that grow: a launch takes microseconds, a first contact
+ * milliseconds. */
 static void wait_between(unsigned asked) {
   enum { YIELDS = 20, STEP_NS = 20000, LONGEST_NS = 500000 };
-  const unsigned nap = asked - YIELDS + 1;
-  if (asked < YIELDS)
+  if (asked < YIELDS) {
     sched_yield();
-  else
-    nanosleep(&(struct timespec){0, nap < LONGEST_NS / STEP_NS ? (long)nap * STEP_NS : LONGEST_NS}, NULL);
+    return;
+  }
+  const long ns = (asked - YIELDS + 1L) * STEP_NS;
+  nanosleep(&(struct timespec){.tv_nsec = ns < LONGEST_NS ? ns : LONGEST_NS}, NULL);
 }
 
 /* Waits until communicators that the library owns have launched their work. It lends them to NCCL while it naps, so

@@ -56,7 +56,7 @@ static inline size_t note_lines(const char *text) {
 }
 
 /* Between two questions whether another thread is done: whoever only yields takes a processor from those that work. */
-static inline void pause_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL); }
+static inline void pause_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); }
 
 /* A test point that could not run here, with its reason. */
 static inline void skip(const char *what, const char *reason) {

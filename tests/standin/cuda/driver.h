@@ -121,10 +121,10 @@ struct CUstream_st {
   CUgreenCtx green;             /* NULL: none */
   unsigned flags, slot, resets; /* resets: of the context, before it was made */
   int priority;
-  struct clock clock;           /* what the next piece of work comes after */
-  struct entry *first, **last;  /* enqueued, not yet over */
-  bool has_worker, waits, ends; /* waits: the worker does, for `news` */
-  pthread_cond_t news;
+  struct clock clock;          /* what the next piece of work comes after */
+  struct entry *first, **last; /* enqueued, not yet over */
+  bool has_worker, ends;
+  pthread_cond_t news;      /* for the worker */
   struct capture *capture;  /* the capture that it takes part in */
   struct clock captured;    /* like `clock`, for nodes of the graph */
   struct CUstream_st *next; /* of all streams */

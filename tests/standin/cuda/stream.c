@@ -52,6 +52,7 @@ static bool reached(const struct clock *clock, const struct clock *at, unsigned 
   return true;
 }
 
+/* -- who may go on ------------------------------------------------------------------------------------------------- */
 static bool may_run(const struct CUstream_st *stream) {
   const struct entry *e = stream->first;
   unsigned slot = stream->slot;
@@ -59,10 +60,11 @@ static bool may_run(const struct CUstream_st *stream) {
          (!standin_settings()->lazy || wanted.at[slot] >= e->clock.at[slot]);
 }
 
-/* Wakes those alone that can go on: with one condition for all, most threads would wake in vain most of the time. */
+/* Wakes those alone that can go on: with one condition for all, most threads would wake in vain most of the time. A
+ * worker that runs already hears nothing. */
 static void wake(void) {
   for (CUstream s = standin_streams; s; s = s->next)
-    if (s->waits && may_run(s))
+    if (may_run(s))
       pthread_cond_signal(&s->news);
   for (struct waiter *w = waiters; w; w = w->next)
     if (reached(w->clock, &completed, SLOTS))
@@ -78,9 +80,9 @@ bool standin_is_over(const struct clock *clock) {
 }
 
 CUresult standin_wait(CUcontext context, const struct clock *clock) {
-  struct waiter waiter = {clock, PTHREAD_COND_INITIALIZER, waiters};
   if (standin_is_over(clock))
     return context->broken;
+  struct waiter waiter = {clock, PTHREAD_COND_INITIALIZER, waiters};
   waiters = &waiter;
   while (!reached(clock, &completed, SLOTS))
     pthread_cond_wait(&waiter.over, &mutex);
@@ -173,11 +175,8 @@ static void *work(void *argument) {
       run_first(stream);
     else if (!stream->first && stream->ends)
       break;
-    else {
-      stream->waits = true;
+    else
       pthread_cond_wait(&stream->news, &mutex);
-      stream->waits = false;
-    }
   remove_stream(stream);
   standin_unlock();
   emulate_end_thread();
@@ -240,7 +239,7 @@ CUresult standin_enqueue(CUstream stream, struct task *task) {
     stream->last = &stream->first;
   *stream->last = entry;
   stream->last = &entry->next;
-  if (stream->waits && may_run(stream))
+  if (may_run(stream))
     pthread_cond_signal(&stream->news);
   return CUDA_SUCCESS;
 }
