@@ -7,7 +7,6 @@
 #include "interpose/entry/dispatch.h"
 #include "interpose/exec/dump.h"
 #include "interpose/exec/execute.h"
-#include "interpose/exec/hierarchy.h"
 #include "interpose/exec/order.h"
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
@@ -32,22 +31,11 @@ static void decide_now(struct tagc_call *call) {
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
 }
 
-/* Does the host wait for other ranks in the call, which is compressed, even on a GPU? All-gathers may have to be
- * repeated plainly; broadcasts begin with statuses; of all-reduces the ranks may tell the bytes of nonzero sums; exact
- * sums in two levels may lack some. */
-static bool waits_in_between(const struct tagc_call *call) {
-  const struct tagc_slot *slot = call->slot < 0 ? NULL : &call->comm->slots[call->slot];
-  if (call->entry == TAGC_ENTRY_ncclAllGather || tagc_call_is_broadcast(call))
-    return true;
-  return slot && (slot->allgather_phase.support.payload_bytes ||
-                  (call->comm->hierarchy.scope.two_levels && slot->packed.local && slot->layout.exponent_bytes));
-}
-
 void tagc_rounds_foresee(struct tagc_call *call) {
   decide_now(call);
   const bool passes = call->decision.action == TAGC_PASS, votes = call_is_collective(call) && tagc_vote_is_due(call);
   call->rounds = votes || !passes;
-  call->meets = votes || (!passes && waits_in_between(call));
+  call->meets = votes || (!passes && tagc_execute_waits(call));
 }
 
 /* Collects facts about a call before a vote. */

@@ -415,3 +415,13 @@ ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *
   }
   return status;
 }
+
+/* All-gathers may have to be repeated plainly; broadcasts begin with statuses; of all-reduces the ranks may tell the
+ * bytes of nonzero sums; exact sums in two levels may lack some. */
+bool tagc_execute_waits(const struct tagc_call *call) {
+  if (call->entry == TAGC_ENTRY_ncclAllGather || tagc_call_is_broadcast(call))
+    return true;
+  const struct tagc_slot *slot = call->slot < 0 ? NULL : &call->comm->slots[call->slot];
+  return slot && (slot->allgather_phase.support.payload_bytes ||
+                  (call->comm->hierarchy.scope.two_levels && slot->packed.local && slot->layout.exponent_bytes));
+}

@@ -13,4 +13,7 @@
  * under way are dropped, and counted. */
 ncclResult_t tagc_execute(const struct tagc_nccl_group *real, struct tagc_call *const *calls, size_t count);
 
+/* Does the host wait for other ranks in this call, if it is compressed, even on a GPU? */
+bool tagc_execute_waits(const struct tagc_call *call);
+
 #endif

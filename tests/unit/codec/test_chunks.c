@@ -49,7 +49,11 @@ static void check_cuts(void) {
   const struct tagc_chunks four = tagc_chunks_of(60 * GRAIN + 7, 4);
   ok(four.count == 4 && four.at[1] == 10 * GRAIN && four.at[2] == 30 * GRAIN && four.at[3] == 50 * GRAIN,
      "four: 1:2:2:1");
-  struct tagc_job whole = {.shape = {.n = 60 * GRAIN + 7, .nranks = RANKS, .dtype = TAGC_FLOAT32}, .ends = true};
+  static float elements[60 * GRAIN + 7];
+  struct tagc_job whole = {.shape = {.n = 60 * GRAIN + 7, .nranks = RANKS, .dtype = TAGC_FLOAT32},
+                           .send = elements,
+                           .recv = elements,
+                           .ends = true};
   bool last_ends = true;
   for (int k = 0; k < four.count; k++)
     last_ends &=
