@@ -34,6 +34,13 @@ is()
   fi
 }
 
+# skip_all WHY: ends a test that cannot run here at all.
+skip_all()
+{
+  echo "1..0 # SKIP $1"
+  exit 0
+}
+
 done_testing()
 {
   echo "1..$points"
