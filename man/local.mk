@@ -45,6 +45,7 @@ EXTRA_DIST += man/tagc-report.1
 html_pages = man/libtagc-preload.7 man/tagc-run.1 man/tagc-report.1 man/tagc-doctor.1 man/tagc-bench.1 man/tagc-map.1 \
   man/tagc-map.5 man/tagc-trace.5
 html_texts = README.md examples/TUTORIAL.md tests/fixtures/broadcasts/README.md NEWS $(EXTRA_DIST)
+clean_folders += html
 html-local: $(html_pages)
 	$(AM_V_GEN)$(srcdir)/man/web/make $(srcdir) html $(VERSION) $(html_pages) $(html_texts)
 install-html-local: html-local

@@ -157,6 +157,7 @@ gpu-kit: gpu-programs
 	@for file in $(gpu_needs); do \
 	  $(MKDIR_P) $@/`dirname $$file` && cp $$file $@/$$file || exit 1; strip -g $@/$$file 2>/dev/null; done; :
 .PHONY: gpu-programs gpu-kit
+clean_folders += gpu-kit
 
 # -- benchmarks: separate commands, never part of a test ---------------------------------------------------------------
 # The cost of following a program.

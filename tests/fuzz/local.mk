@@ -39,6 +39,7 @@ check_PROGRAMS += $(fuzz_targets)
 dist_check_SCRIPTS += %D%/corpus.test
 TESTS += %D%/corpus.test
 endif
+clean_folders += %D%/inputs
 EXTRA_DIST += %D%/input.h %D%/complaint.h %D%/run %D%/corpus %D%/README.md
 
 FUZZ_SECONDS = 20

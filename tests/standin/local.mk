@@ -57,7 +57,7 @@ noinst_DATA += tests/standin/versions/done
 tests/standin/versions/done: $(srcdir)/tests/standin/variants.sh $(srcdir)/tests/standin/versions.def tests/standin/libnccl.so.2
 	$(AM_V_GEN)CC='$(CC)' LDFLAGS='$(CFLAGS) $(tests_standin_libnccl_so_2_LDFLAGS)' $(srcdir)/tests/standin/variants.sh \
 	  $(srcdir)/tests/standin/versions.def tests/standin/versions $(tests_standin_libnccl_so_2_OBJECTS) && touch $@
-clean-local: ; rm -rf tests/fuzz/inputs tests/standin/versions gpu-kit html
+clean_folders += tests/standin/versions
 
 # Starts the ranks of a program on this machine.
 noinst_PROGRAMS += tests/standin/launch
