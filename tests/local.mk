@@ -209,59 +209,28 @@ tests_fast = $(unit_tests) \
   tests/e2e/calls/threads.test \
   tests/e2e/trace/trace.test
 # Address and undefined behaviour, in clang's build, so that another compiler's arithmetic is compared, too. All except
-# tests of numbers alone, and of kernels where the interpreter of PTX looks at each access. The corpora of the fuzzers
-# check the memory of codecs. It has the project's own ABI header; tests/unit/nccl/test_abi compares that with the real one.
+# tests of kernels where the interpreter of PTX looks at each access, tests of numbers alone, and longer ones that reach
+# no more of the library than the others (by gcov, a test at a time). The corpora of the fuzzers check the memory of
+# codecs. It has the project's own ABI header; tests/unit/nccl/test_abi compares that with the real one.
 tests_kernels = tests/unit/allgather/test_cuda tests/unit/dense/test_cuda tests/unit/lhc/test_cuda tests/unit/none/test_cuda \
   tests/unit/none/test_levels_cuda tests/unit/sparse/test_cuda
-not_asan = \
-  $(tests_kernels) \
-  tests/unit/lhc/test_rows \
-  tests/unit/codec/test_chunks \
-  tests/unit/allgather/test_allgather \
-  tests/unit/sparse/test_choose_cuda \
-  tests/unit/codec/test_exceptions \
-  tests/unit/codec/test_payloads \
-  tests/unit/codec/test_residuals \
-  tests/unit/codec/test_surplus \
-  tests/unit/dense/test_exact \
-  tests/unit/device/test_grids_cuda \
-  tests/unit/lhc/test_exact \
-  tests/unit/lhc/test_many \
-  tests/unit/tagc-report/test_ab_compare \
-  tests/unit/infer/test_solve \
-  tests/unit/infer/test_twins \
-  tests/unit/infer/test_zoo \
-  tests/unit/none/test_orders \
-  tests/unit/none/test_precise \
-  tests/unit/comm/test_partial_cuda
+not_asan = $(tests_kernels) tests/unit/allgather/test_allgather tests/unit/allgather/test_exact \
+  tests/unit/codec/test_chunks tests/unit/codec/test_exceptions tests/unit/codec/test_payloads \
+  tests/unit/codec/test_residual tests/unit/codec/test_residuals tests/unit/codec/test_surplus \
+  tests/unit/comm/test_partial_cuda tests/unit/cycle/test_random tests/unit/cycle/test_sequences \
+  tests/unit/dense/test_exact tests/unit/device/test_grids_cuda tests/unit/infer/test_solve \
+  tests/unit/infer/test_twins tests/unit/infer/test_zoo tests/unit/lhc/test_exact tests/unit/lhc/test_exceptions \
+  tests/unit/lhc/test_many tests/unit/lhc/test_measure tests/unit/lhc/test_residual tests/unit/lhc/test_rows \
+  tests/unit/lhc/test_variants tests/unit/none/test_orders tests/unit/none/test_precise \
+  tests/unit/sparse/test_choose_cuda tests/unit/tagc-report/test_ab_compare
 tests_asan = $(unit_tests) tests/fuzz/corpus.test \
-  tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test tests/e2e/api/nonblocking.test \
-  tests/e2e/broadcast/broken_broadcasts.test \
-  tests/e2e/device/device_cases.test \
-  tests/e2e/vote/agreement.test \
-  tests/e2e/nccl/beside.test \
-  tests/e2e/nccl/copies.test \
-  tests/e2e/programs/bench.test \
-  tests/e2e/nccl/ctypes.test \
-  tests/e2e/torch/torch.test \
-  tests/e2e/nccl/dlsym.test \
-  tests/e2e/programs/doctor.test \
-  tests/e2e/trace/calls.test \
-  tests/e2e/calls/signatures.test \
-  tests/e2e/calls/dump.test \
-  tests/e2e/faults/faults_system.test \
-  tests/e2e/calls/layouts.test \
-  tests/e2e/calls/homes.test \
-  tests/e2e/hierarchy/levels.test \
-  tests/e2e/hierarchy/levels_life.test \
-  tests/e2e/nccl/little.test \
-  tests/e2e/calls/reduce_scatter.test \
-  tests/e2e/standin/standin_cuda.test \
-  tests/e2e/calls/steps.test \
-  tests/e2e/programs/tagc_map.test \
-  tests/e2e/programs/tagc_run.test \
-  tests/e2e/calls/threads.test \
-  tests/e2e/trace/trace.test
+  tests/e2e/api/capture.test tests/e2e/api/exits.test tests/e2e/api/groups.test \
+  tests/e2e/broadcast/broken_broadcasts.test tests/e2e/calls/dump.test tests/e2e/calls/homes.test \
+  tests/e2e/calls/layouts.test tests/e2e/calls/threads.test tests/e2e/device/device_cases.test \
+  tests/e2e/hierarchy/levels.test tests/e2e/hierarchy/levels_life.test tests/e2e/nccl/beside.test \
+  tests/e2e/nccl/copies.test tests/e2e/nccl/ctypes.test tests/e2e/nccl/dlsym.test tests/e2e/nccl/little.test \
+  tests/e2e/programs/bench.test tests/e2e/programs/doctor.test tests/e2e/programs/tagc_map.test \
+  tests/e2e/programs/tagc_run.test tests/e2e/torch/torch.test tests/e2e/trace/calls.test tests/e2e/trace/trace.test
 # Not exits.test: the report at exit reads counters that other threads still change. depth.test runs the steps of
 # steps.test, with more threads.
 tests_tsan = \
