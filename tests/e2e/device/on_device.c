@@ -20,8 +20,8 @@ struct test_case {
 };
 
 static const struct test_case cases[] = {
-  {ncclFloat32, 0, 20480, 0, false}, {ncclBfloat16, 1, 20480, 0, true},  {ncclFloat16, 0, 4096, 0, false},
-  {ncclFloat32, 1, 4099, 1, true},   {ncclBfloat16, 2, 24000, 1, false}, {ncclFloat32, 2, 1000, 3, false},
+  {ncclFloat32, 0, 16384, 0, false}, {ncclBfloat16, 1, 16384, 0, true},  {ncclFloat16, 0, 4096, 0, false},
+  {ncclFloat32, 1, 4099, 1, true},   {ncclBfloat16, 2, 16400, 1, false}, {ncclFloat32, 2, 1000, 3, false},
   {ncclFloat16, 1, 257, 5, true},    {ncclFloat32, 0, 255, 2, true},
 };
 enum { CASES = sizeof cases / sizeof *cases };

@@ -17,9 +17,9 @@
 
 #include <stdbool.h>
 
-enum { UNITS = 3, SPARSE = 1, MOST = 120000, LOOKED_AT = 2, DENSER = 7, PLAIN_AGAIN = DENSER + 9 };
+enum { UNITS = 3, SPARSE = 1, MOST = 60000, LOOKED_AT = 2, DENSER = 7, PLAIN_AGAIN = DENSER + 9 };
 
-static size_t sizes[UNITS] = {60000, 120000, 90001};
+static size_t sizes[UNITS] = {30000, 60000, 45001};
 static float *gradient[UNITS], *result[2][UNITS];
 static double worst[UNITS];
 static uint64_t hash;

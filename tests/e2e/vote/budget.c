@@ -17,7 +17,7 @@
 
 enum { UNITS = 3, TURN = 20 };
 
-static const size_t sizes[UNITS] = {120000, 60000, 90001};
+static const size_t sizes[UNITS] = {60000, 30000, 45001};
 static const float weight[UNITS] = {1, 8, 0.125f};
 static float *gradient[UNITS], *result[UNITS];
 static double *late[UNITS]; /* sums of the errors of all steps */
