@@ -97,8 +97,7 @@ static struct crew *make_crew(const struct tagc_nccl_group *real, const struct t
   }
   memcpy(calls, first, call_count * sizeof *calls);
   for (size_t i = 0; i < call_count; i++)
-    if (calls[i].comm)
-      tagc_comm_retain(calls[i].comm);
+    (void)tagc_call_retain(&calls[i]); /* the group has kept its configuration, so this takes no memory */
   atomic_init(&crew->references, (int)count + 1);
   pthread_mutex_init(&crew->lock, NULL);
   pthread_cond_init(&crew->news, NULL);

@@ -2,8 +2,9 @@
  * A program of NCCL 2.31 and 2.32, which gives its collectives a configuration for the one call. It takes each
  * configuration back as soon as the call has returned, also in a group: its memory is then another's.
  *
- *   config_calls reduce-scatter|all-reduce KIND STEPS [group]
- *                                  steps of a trainer; gathers have the configuration, too
+ *   config_calls reduce-scatter|all-reduce KIND STEPS [group|groups]
+ *                                  steps of a trainer; gathers have the configuration, too. In groups a second
+ *                                  communicator makes the same reductions
  *   config_calls all KIND          each of the eight functions once
  *   config_calls refused           configurations that NCCL refuses
  *
@@ -17,6 +18,7 @@ enum { UNITS = 3, N = 20000 };
 
 static const char *kind;
 static int now; /* the step */
+static ncclComm_t comm;
 
 /* A configuration as 2.32 has it, and what it refers to; longer than any that is known. */
 struct config {
@@ -72,7 +74,7 @@ static const ncclCollConfig_t *make_config(struct config *c) {
     struct config config, before; \
     const ncclCollConfig_t *given = make_config(&config); \
     before = config; \
-    ncclResult_t call_status = function##Config(__VA_ARGS__, world, NULL, given); \
+    ncclResult_t call_status = function##Config(__VA_ARGS__, comm, NULL, given); \
     changed |= memcmp(&config, &before, sizeof config) != 0; \
     memset(&config, 0x5a, sizeof config); \
     CHECK(call_status); \
@@ -82,7 +84,7 @@ static bool changed;
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static float gradients[UNITS][4 * N], parameters[4 * N], sums[UNITS][4 * N];
+static float gradients[UNITS][4 * N], parameters[4 * N], sums[UNITS][4 * N], others[UNITS][4 * N];
 
 static float value(int of_rank, int step, int unit, size_t i) {
   return (float)(mix((uint64_t)of_rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)unit << 60 ^ i) % 1000) - 500;
@@ -90,12 +92,14 @@ static float value(int of_rank, int step, int unit, size_t i) {
 
 static size_t count_of(int unit) { return (size_t)(N - 500 * unit); }
 
-static void reduce(int unit, bool all_reduce) {
-  const size_t count = count_of(unit);
-  if (all_reduce)
-    CALL(ncclAllReduce, gradients[unit], sums[unit], count * (size_t)nranks, ncclFloat32, ncclSum);
-  else
-    CALL(ncclReduceScatter, gradients[unit], sums[unit], count, ncclFloat32, ncclSum);
+static void reduce_to(float (*to)[4 * N], bool all_reduce) {
+  for (int unit = UNITS; unit-- > 0;) {
+    const size_t count = count_of(unit);
+    if (all_reduce)
+      CALL(ncclAllReduce, gradients[unit], to[unit], count * (size_t)nranks, ncclFloat32, ncclSum);
+    else
+      CALL(ncclReduceScatter, gradients[unit], to[unit], count, ncclFloat32, ncclSum);
+  }
 }
 
 static bool is_exact(int step, int unit, bool all_reduce) {
@@ -119,20 +123,34 @@ static bool run_step(int step, bool all_reduce, bool group) {
     CALL(ncclAllGather, parameters, parameters, count_of(unit), ncclFloat32);
   if (group)
     CHECK(ncclGroupStart());
-  for (int unit = UNITS; unit-- > 0;)
-    reduce(unit, all_reduce);
+  reduce_to(sums, all_reduce);
+  if (other) {
+    comm = other;
+    reduce_to(others, all_reduce);
+    comm = world;
+  }
   if (group)
     CHECK(ncclGroupEnd());
+  exact &= !other || memcmp(sums, others, sizeof sums) == 0;
   for (int unit = 0; unit < UNITS; unit++)
     exact &= is_exact(step, unit, all_reduce);
   return exact;
 }
 
-static void train(bool all_reduce, int steps, bool group) {
+static void train(bool all_reduce, int steps, const char *group) {
+  const bool groups = strcmp(group, "groups") == 0;
   bool exact = true;
+  if (groups)
+    CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (now = 0; now < steps; now++)
-    exact &= run_step(now, all_reduce, group);
-  all_ok(exact, "%s: %d steps%s are exact", kind, steps, group ? " in groups" : "");
+    exact &= run_step(now, all_reduce, *group);
+  if (groups)
+    CHECK(ncclCommDestroy(other));
+  other = NULL;
+  all_ok(exact, "%s: %d steps%s are exact", kind, steps,
+         groups   ? " in groups, on two communicators"
+         : *group ? " in groups"
+                  : "");
   all_ok(!changed, "%s: no configuration is written to", kind);
 }
 
@@ -199,16 +217,17 @@ static void refused(void) {
 int main(int argc, char **argv) {
   const bool all_reduce = argc > 1 && strcmp(argv[1], "all-reduce") == 0;
   if (argc < 2) {
-    fprintf(stderr, "usage: config_calls reduce-scatter|all-reduce KIND STEPS [group] | all KIND | refused\n");
+    fprintf(stderr, "usage: config_calls reduce-scatter|all-reduce KIND STEPS [group|groups] | all KIND | refused\n");
     return 2;
   }
   kind = argc > 2 ? argv[2] : "";
   meet();
+  comm = world;
   if (strcmp(argv[1], "refused") == 0)
     refused();
   else if (strcmp(argv[1], "all") == 0)
     call_all();
   else
-    train(all_reduce, argc > 3 ? atoi(argv[3]) : 8, argc > 4);
+    train(all_reduce, argc > 3 ? atoi(argv[3]) : 8, argc > 4 ? argv[4] : "");
   return finish();
 }
