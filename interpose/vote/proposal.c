@@ -354,12 +354,14 @@ static int64_t stages_number(const struct tagc_slot *slot) {
   return bits;
 }
 
-/* The codec, keep_ppm, the stages and the way of the messages, in one number; all ranks list their codecs alike. */
+/* The codec, keep_ppm, the stages, the residual and the way of the messages, in one number; all ranks list their codecs
+ * alike. A slot that one rank alone refuses leaves room there for the residual of a later one. */
 static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
-  return number << 33 | (int64_t)comm->vote.all_to_all << 32 | stages_number(slot) << 20 | slot->packed.keep_ppm;
+  return number << 36 | (int64_t)slot->packed.residual << 33 | (int64_t)comm->vote.all_to_all << 32 |
+         stages_number(slot) << 20 | slot->packed.keep_ppm;
 }
 
 /* The numbers of chunks of its calls, and of the second half of all-reduces. */
