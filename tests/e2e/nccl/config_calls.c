@@ -9,15 +9,15 @@
  *   config_calls refused           configurations that NCCL refuses
  *
  * KIND: null, undefined, tag, automatic, ctas, policy, algorithm, event, extension, newer, sometimes (an event in
- * every fourth step), or differing: rank 1 alone
- * has an extension, which the official NCCL ignores.
+ * every fourth step), differing: rank 1 alone has an extension, which the official NCCL ignores, or single: the same
+ * for the first reduction of a step alone.
  */
 #include "tests/e2e/harness.h"
 
 enum { UNITS = 3, N = 20000 };
 
 static const char *kind;
-static int now; /* the step */
+static int now, reducing = -1; /* the step; the unit */
 static ncclComm_t comm;
 
 /* A configuration as 2.32 has it, and what it refers to; longer than any that is known. */
@@ -61,7 +61,8 @@ static const ncclCollConfig_t *make_config(struct config *c) {
     c->is.algSelection = strcpy(c->text, "ring,tree");
   if (is_kind("event") || (is_kind("sometimes") && now % 4 == 3))
     c->is.launchCompletionEvent = (void *)0x1234;
-  if (is_kind("extension") || (is_kind("differing") && rank == 1))
+  if (is_kind("extension") || (is_kind("differing") && rank == 1) ||
+      (is_kind("single") && rank == 1 && reducing == UNITS - 1))
     set_extension(c);
   if (is_kind("newer"))
     c->is.size = sizeof c->is;
@@ -87,7 +88,10 @@ static bool changed;
 static float gradients[UNITS][4 * N], parameters[4 * N], sums[UNITS][4 * N], others[UNITS][4 * N];
 
 static float value(int of_rank, int step, int unit, size_t i) {
-  return (float)(mix((uint64_t)of_rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)unit << 60 ^ i) % 1000) - 500;
+  return (float)(mix((uint64_t)of_rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)unit << 60 ^ i) % 250) - 125; /* sums
+                                                                                                                 that
+                                                                                                                 bf16
+                                                                                                                 has */
 }
 
 static size_t count_of(int unit) { return (size_t)(N - 500 * unit); }
@@ -95,11 +99,13 @@ static size_t count_of(int unit) { return (size_t)(N - 500 * unit); }
 static void reduce_to(float (*to)[4 * N], bool all_reduce) {
   for (int unit = UNITS; unit-- > 0;) {
     const size_t count = count_of(unit);
+    reducing = unit;
     if (all_reduce)
       CALL(ncclAllReduce, gradients[unit], to[unit], count * (size_t)nranks, ncclFloat32, ncclSum);
     else
       CALL(ncclReduceScatter, gradients[unit], to[unit], count, ncclFloat32, ncclSum);
   }
+  reducing = -1;
 }
 
 static bool is_exact(int step, int unit, bool all_reduce) {
