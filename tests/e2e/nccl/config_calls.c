@@ -3,7 +3,7 @@
  * configuration back as soon as the call has returned, also in a group: its memory is then another's.
  *
  *   config_calls reduce-scatter|all-reduce KIND STEPS [group|groups]
- *                                  steps of a trainer; gathers have the configuration, too. In groups a second
+ *                                  steps of a trainer; gathers have the configuration, too; groups: a second
  *                                  communicator makes the same reductions
  *   config_calls all KIND          each of the eight functions once
  *   config_calls refused           configurations that NCCL refuses
