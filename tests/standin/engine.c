@@ -47,7 +47,7 @@ static ncclResult_t step_collective(struct job *job, bool *progress) {
   if (!job->started) {
     job->started = *progress = true;
     job->started_at = standin_now();
-    ncclResult_t result = standin_ring_start(&job->ring, job->comm, call);
+    ncclResult_t result = standin_ring_start(job);
     if (result != ncclSuccess)
       return result;
     standin_profiler_begins(job->comm, call, leaves_host(job));

@@ -260,13 +260,15 @@ bool standin_channel_hung_up(const struct channel *channel);
 bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write);
 
 /* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------- */
-/* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. */
+/* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. NCCL fuses
+ * the collectives of a communicator in a group, so their number must be the same on all ranks, too. */
 struct header {
   uint32_t magic;
   uint8_t function, type, kind, unused;
   uint64_t sequence;
   uint64_t size;
-  uint64_t root;
+  uint32_t root;
+  uint16_t place, grouped; /* a collective: its place among those of its communicator in its group, and their number */
 };
 
 struct envelope {
@@ -347,7 +349,7 @@ ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope 
 #define STANDIN_HEADER_MAGIC 0x7a6e6363u
 
 /* A step does what it can without blocking. It sets *progress if anything moved, and *done at the end. */
-ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call);
+ncclResult_t standin_ring_start(struct job *job);
 ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done);
 ncclResult_t standin_p2p_start(struct p2p *p2p, struct ncclComm *comm, struct call **calls, size_t ncalls);
 ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done);

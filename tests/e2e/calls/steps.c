@@ -8,7 +8,7 @@
  *                           trace in the next steps
  *   steps hash STEPS        dense gradients; prints a hash of all results
  *   steps mixed STEPS       reduce-scatters in groups with other calls
- *   steps apart STEPS       ranks make the same calls in different ways: rank 0 groups its reduce-scatters by two, and
+ *   steps apart STEPS       ranks make the same calls in different ways: rank 0 makes each reduce-scatter in a group, and
  *                           only the root of a reduction passes a receive buffer
  *   steps another STEPS     sparse gradients; in the second half all units are half as large, so the cycle is another
  *   steps disturbed STEPS   evaluation passes, accumulation, a skipped unit and two communicators between the steps
@@ -232,11 +232,10 @@ static void apart(uint64_t steps) {
     forward();
     for (int u = UNITS; u-- > 0;)
       gather(u);
-    for (int u = UNITS; u > 0; u -= 2) {
+    for (int u = UNITS; u-- > 0;) {
       if (rank == 0)
         CHECK(ncclGroupStart());
-      reduce_scatter(u - 1, world);
-      reduce_scatter(u - 2, world);
+      reduce_scatter(u, world);
       if (rank == 0)
         CHECK(ncclGroupEnd());
     }

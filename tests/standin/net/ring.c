@@ -190,7 +190,10 @@ static bool is_reduction(enum function function) {
   return function == FN_REDUCE_SCATTER || function == FN_ALL_REDUCE || function == FN_REDUCE;
 }
 
-ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call) {
+ncclResult_t standin_ring_start(struct job *job) {
+  struct ring *ring = &job->ring;
+  struct ncclComm *comm = job->comm;
+  struct call *call = job->calls[job->current];
   int n = comm->nranks, place = comm->place[comm->rank];
   *ring = (struct ring){.call = call,
                         .reduction = call->reduction,
@@ -210,7 +213,9 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
                           .function = (uint8_t)call->function,
                           .sequence = comm->sequence++,
                           .size = ring->total,
-                          .root = (uint64_t)call->root};
+                          .root = (uint32_t)call->root,
+                          .place = (uint16_t)job->current,
+                          .grouped = (uint16_t)job->ncollectives};
   if (is_reduction(call->function)) {
     header.type = (uint8_t)call->type;
     header.kind = (uint8_t)call->reduction.kind;

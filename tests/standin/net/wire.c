@@ -93,12 +93,14 @@ static ncclResult_t check_header(const struct header *expected, const struct hea
   if (memcmp(expected, arrived, sizeof *expected) == 0)
     return ncclSuccess;
   return standin_fail(ncclInvalidUsage,
-                      "rank %d runs another call: function %d type %d operator %d root %d sequence %llu size %llu; "
-                      "here function %d type %d operator %d root %d sequence %llu size %llu",
+                      "rank %d runs another call: function %d type %d operator %d root %d sequence %llu size %llu, "
+                      "%d of %d in its group; "
+                      "here function %d type %d operator %d root %d sequence %llu size %llu, %d of %d",
                       peer, arrived->function, arrived->type, arrived->kind, (int)arrived->root,
-                      (unsigned long long)arrived->sequence, (unsigned long long)arrived->size, expected->function,
-                      expected->type, expected->kind, (int)expected->root, (unsigned long long)expected->sequence,
-                      (unsigned long long)expected->size);
+                      (unsigned long long)arrived->sequence, (unsigned long long)arrived->size, arrived->place,
+                      arrived->grouped, expected->function, expected->type, expected->kind, (int)expected->root,
+                      (unsigned long long)expected->sequence, (unsigned long long)expected->size, expected->place,
+                      expected->grouped);
 }
 
 ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope *envelope, void *data, size_t size,
