@@ -77,12 +77,12 @@ static bool arrange_calls(struct tagc_call *calls, size_t count) {
 /* Runs a strand: the calls of a communicator, or all that need only forwarding. */
 static ncclResult_t run_strand(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   ncclResult_t status = ncclSuccess;
-  if (!calls->rounds)
-    return tagc_rounds_pass(real, calls, count);
   for (size_t i = 0; i < count && status == ncclSuccess; i++) /* the program's own group may have had a part of it */
-    if (calls[i].comm->nonblocking)
+    if (calls[i].comm && calls[i].comm->nonblocking)
       status = tagc_nccl_group_await(real, calls[i].comm);
-  return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
+  if (status != ncclSuccess)
+    return status;
+  return calls->rounds ? tagc_rounds_run(real, calls, count) : tagc_rounds_pass(real, calls, count);
 }
 
 /* Does the host wait for other ranks in some call? */
@@ -160,9 +160,7 @@ static ncclResult_t end_group(const struct tagc_nccl_group *real, tagc_launch_en
 static ncclResult_t pass_all(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
                              tagc_launch_ended *ended, void *group) {
   ncclResult_t status = ncclSuccess;
-  for (size_t i = 0; i < count; i++)
-    if (tagc_rounds_takes(&calls[i]))
-      tagc_dump_calls(&calls[i], 1);
+  tagc_rounds_dump(calls, count);
   for (size_t i = 0; i < count; i++)
     tagc_rounds_before_plain(&calls[i]);
   const struct tagc_timing timing = tagc_times_begin(count == 1 && calls->comm ? calls : NULL);
@@ -188,7 +186,8 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count) {
   return true;
 }
 
-/* Does anything wait for the device, or for its set-up, before these calls are forwarded? */
+/* Does anything on this rank wait for the device, or for its set-up, before these calls are forwarded? On others nothing
+ * may, so NCCL's groups must not depend on it. */
 static bool any_waits(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_changes_waits(&calls[i]) ||
@@ -198,17 +197,13 @@ static bool any_waits(const struct tagc_call *calls, size_t count) {
 }
 
 /* Does some communicator need more than forwarding? */
-static bool foresee_calls(struct tagc_call *calls, size_t count, bool background) {
+static bool foresee_calls(struct tagc_call *calls, size_t count) {
   bool any = false;
   for (size_t i = 0; i < count; i++) {
     tagc_rounds_foresee(&calls[i]);
     any |= calls[i].rounds;
   }
-  if (any || !background || !any_waits(calls, count))
-    return any;
-  for (size_t i = 0; i < count; i++)
-    calls[i].rounds = calls[i].comm != NULL;
-  return true;
+  return any;
 }
 
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group) {
@@ -220,7 +215,7 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_
       calls[i].decision =
         (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(&calls[i]) ? TAGC_REASON_missing : TAGC_REASON_function};
   /* If no call needs a round, nothing runs before them that could change what was foreseen. */
-  if (!complete || !foresee_calls(calls, count, background))
+  if (!complete || (!foresee_calls(calls, count) && !(background && any_waits(calls, count))))
     return pass_all(&real, calls, count, ended, group);
   /* Without its held calls, the program's group may still hold other NCCL work: a communicator that begins or ends. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;

@@ -127,10 +127,17 @@ static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_c
   return status;
 }
 
+void tagc_rounds_dump(const struct tagc_call *calls, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (tagc_rounds_takes(&calls[i]))
+      tagc_dump_call(&calls[i]);
+}
+
 ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_call **chosen = malloc(count * sizeof(*chosen));
   if (!chosen)
     return tagc_no_memory("the calls of a group");
+  tagc_rounds_dump(calls, count);
   for (size_t i = 0; i < count; i++) {
     decide_now(&calls[i]);
     chosen[i] = &calls[i];
@@ -233,9 +240,7 @@ static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_c
 ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
-  for (size_t i = 0; i < count; i++)
-    if (tagc_rounds_takes(&calls[i]))
-      tagc_dump_calls(&calls[i], 1);
+  tagc_rounds_dump(calls, count);
   if (status == ncclSuccess)
     status = join_all(calls, count);
   if (status == ncclSuccess)

@@ -106,7 +106,7 @@ static bool find_path(const struct tagc_call *call, char *path, size_t size, siz
   return wanted && comm->device;
 }
 
-static void dump_call(const struct tagc_call *call) {
+static void write_call(const struct tagc_call *call) {
   struct tagc_comm *comm = call->comm;
   char path[PATH_MAX];
   size_t bytes;
@@ -122,11 +122,10 @@ bool tagc_dump_waits(const struct tagc_call *call) {
   return *tagc_library_options()->dump && find_path(call, path, sizeof path, &bytes) && !call->comm->device->host_reads;
 }
 
-void tagc_dump_calls(const struct tagc_call *calls, size_t count) {
+void tagc_dump_call(const struct tagc_call *call) {
   if (!*tagc_library_options()->dump)
     return;
   const int saved = errno;
-  for (size_t i = 0; i < count; i++)
-    dump_call(&calls[i]);
+  write_call(call);
   errno = saved;
 }

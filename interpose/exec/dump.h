@@ -20,8 +20,8 @@
 
 #include "interpose/comm/call.h"
 
-/* Dumps reduce-scatters that were observed and are about to run. */
-void tagc_dump_calls(const struct tagc_call *calls, size_t count);
+/* Dumps a reduce-scatter that was observed and is about to run. */
+void tagc_dump_call(const struct tagc_call *call);
 
 /* Would that wait for a device? */
 bool tagc_dump_waits(const struct tagc_call *call);

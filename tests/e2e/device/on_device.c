@@ -3,9 +3,9 @@
  * step, a line with the hash of each result; both memories must give the same lines. Calls take turns on two streams
  * that wait for nothing, so only the library can order its own memory between them. Scattered all-reduces have few
  * values, small whole numbers, whose sums any codec that is exact leaves as they are; the last step is dense. With
- * messages rank 0 first sends itself one.
+ * messages rank 0 first sends itself one. Grouped, the calls of a step are one group.
  *
- *   on_device host|cuda STEPS [all-reduces|scattered|messages]      under tests/standin/launch, with --cuda for cuda
+ *   on_device host|cuda STEPS [all-reduces|scattered|messages|grouped]   under tests/standin/launch, with --cuda for cuda
  */
 #include "env/hash.h"
 #include "tests/e2e/device/either_memory.h"
@@ -26,7 +26,7 @@ static const struct test_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static bool all_reduces, scattered;
+static bool all_reduces, scattered, grouped;
 static int last_step;
 
 /* Values over several binades; in some steps a few NaN or Inf. */
@@ -59,19 +59,25 @@ static void run_step(int step, void *const *send, void *const *recv, char *host)
       store(host, i, value(step, c, i), t->type);
     memory.copy((char *)send[c] + t->offset * size_of(t->type), host, count_sent(t) * size_of(t->type), true);
   }
+  ncclRedOp_t ops[CASES];
+  if (grouped)
+    CHECK(ncclGroupStart());
   for (int c = 0; c < CASES; c++) {
     const struct test_case *t = &cases[c];
     char *from = (char *)send[c] + t->offset * size_of(t->type), scalar[4];
     void *to = t->in_place ? from + place(t) * size_of(t->type) : (char *)recv[c] + t->offset * size_of(t->type);
-    ncclRedOp_t op = t->op == 1 ? ncclAvg : ncclSum;
+    ops[c] = t->op == 1 ? ncclAvg : ncclSum;
     if (t->op == 2) {
       store(scalar, 0, scalars[rank % 4], t->type);
-      CHECK(ncclRedOpCreatePreMulSum(&op, scalar, t->type, ncclScalarHostImmediate, world));
+      CHECK(ncclRedOpCreatePreMulSum(&ops[c], scalar, t->type, ncclScalarHostImmediate, world));
     }
-    CHECK(reduce(t, from, to, op, memory.stream[c % STREAMS]));
-    if (t->op == 2)
-      CHECK(ncclRedOpDestroy(op, world));
+    CHECK(reduce(t, from, to, ops[c], memory.stream[c % STREAMS]));
   }
+  if (grouped)
+    CHECK(ncclGroupEnd());
+  for (int c = 0; c < CASES; c++)
+    if (cases[c].op == 2)
+      CHECK(ncclRedOpDestroy(ops[c], world));
   memory.synchronize();
   for (int c = 0; c < CASES; c++) {
     const struct test_case *t = &cases[c];
@@ -85,11 +91,13 @@ static void run_step(int step, void *const *send, void *const *recv, char *host)
 }
 
 int main(int argc, char **argv) {
-  const bool messages = argc == 4 && strcmp(argv[3], "messages") == 0;
-  scattered = messages || (argc == 4 && strcmp(argv[3], "scattered") == 0);
-  all_reduces = scattered || (argc == 4 && strcmp(argv[3], "all-reduces") == 0);
-  if (argc != 3 + all_reduces || !use_memory(argv[1])) {
-    fprintf(stderr, "usage: on_device host|cuda STEPS [all-reduces|scattered|messages]\n");
+  const char *kind = argc == 4 ? argv[3] : "";
+  const bool messages = strcmp(kind, "messages") == 0;
+  scattered = messages || strcmp(kind, "scattered") == 0;
+  all_reduces = scattered || strcmp(kind, "all-reduces") == 0;
+  grouped = strcmp(kind, "grouped") == 0;
+  if (argc != 3 + (all_reduces || grouped) || !use_memory(argv[1])) {
+    fprintf(stderr, "usage: on_device host|cuda STEPS [all-reduces|scattered|messages|grouped]\n");
     return 2;
   }
   last_step = atoi(argv[2]) - 1;
