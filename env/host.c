@@ -46,9 +46,9 @@ int tagc_host_job_rank(void) {
 
 bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }
 
-bool tagc_host_shares_resources(void) {
-  const char *shares = getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES");
-  return shares && *shares && strcmp(shares, "0") != 0;
+long long tagc_host_nccl_number(const char *variable) {
+  const char *value = getenv(variable);
+  return value && *value ? strtoll(value, NULL, 0) : -1;
 }
 
 const char *tagc_host_lacks(void) {

@@ -21,8 +21,8 @@ int tagc_host_job_rank(void);
 /* True if NCCL_COMM_ID is set: every rank then makes its unique ids by itself, and they must come out equal. */
 bool tagc_host_ids_are_fixed(void);
 
-/* True if NCCL_COMM_SPLIT_SHARE_RESOURCES is on: a split communicator then has the connections of its parent. */
-bool tagc_host_shares_resources(void);
+/* The number in a variable of NCCL, read as NCCL does: text that is no number is 0; -1: not set. */
+long long tagc_host_nccl_number(const char *variable);
 
 /* For tests alone: the name of an instruction set that this processor shall lack (kernels/codec/variant.h), or NULL.
  * Not an option: results are the same, bit for bit, only slower. NULL in a process with more rights than its caller. */

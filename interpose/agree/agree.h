@@ -56,6 +56,7 @@ struct tagc_agreement {
   uint32_t hosts, host;      /* with TAGC_AGREED_YES: the number of hosts, and that of this rank's host */
   struct tagc_origin origin; /* of the communicator */
   bool shares;               /* it shares the connections of its parent */
+  bool split_shares, shrink_shares; /* its configuration: children by ncclCommSplit and ncclCommShrink share its own */
 };
 
 /* Before the real NCCL makes an id: clears the bytes that it may leave as they are (before 2.23, all unused ones). */

@@ -11,21 +11,39 @@
 #include "interpose/nccl/process.h"
 #include "interpose/profiler/profiler.h"
 
-/* Does a configuration ask for a non-blocking communicator? The environment overrides it. Older callers have shorter
- * structs. A child inherits its parent's mode only without a configuration of its own. */
+/* Older callers have shorter structs. */
+#define HAS_FIELD(config, field) ((config)->size >= offsetof(ncclConfig_t, field) + sizeof(config)->field)
+
+/* Does a configuration ask for a non-blocking communicator? The environment overrides it. A child inherits its parent's
+ * mode only without a configuration of its own. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited) {
   int forced = tagc_library_options()->nccl_blocking;
   if (forced >= 0)
     return forced == 0;
   if (!config)
     return inherited;
-  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
+  return HAS_FIELD(config, blocking) && config->blocking == 0;
 }
 
-/* Does a child share the connections of its parent? */
-static bool asks_sharing(const ncclConfig_t *config) {
-  const bool told = config && config->size >= offsetof(ncclConfig_t, splitShare) + sizeof config->splitShare;
-  return tagc_host_shares_resources() || (told && config->splitShare == 1);
+/* Will children of a communicator share its connections? NCCL asks the configuration of the parent, not that of the
+ * child (ncclCommInitChildComm() in init.cc). A child without one has its parent's. */
+static void note_sharing(struct tagc_agreement *agreement, const ncclConfig_t *config,
+                         const struct tagc_agreement *parent) {
+  agreement->split_shares = config ? HAS_FIELD(config, splitShare) && config->splitShare == 1 : parent->split_shares;
+  agreement->shrink_shares = config ? config->version >= NCCL_VERSION(2, 27, 0) && HAS_FIELD(config, shrinkShare) &&
+                                        config->shrinkShare == 1
+                                    : parent->shrink_shares;
+}
+
+/* Does a new child share them? The environment overrides configurations. */
+static bool is_shared(enum tagc_entry function, const struct tagc_agreement *parent) {
+  const bool shrink = function == TAGC_ENTRY_ncclCommShrink;
+  if (function == TAGC_ENTRY_ncclCommGrow)
+    return false;
+  const long long forced =
+    tagc_host_nccl_number(shrink ? "NCCL_COMM_SHRINK_SHARE_RESOURCES" : "NCCL_COMM_SPLIT_SHARE_RESOURCES");
+  const bool asked = shrink ? parent->shrink_shares : parent->split_shares;
+  return forced == -1 ? asked : shrink ? forced != 0 : forced == 1;
 }
 
 /* Facts about a communicator before it exists. */
@@ -70,6 +88,7 @@ static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *i
   init.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     init.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
+  note_sharing(&init.agreement, config, &(struct tagc_agreement){0});
   init.agreement.origin =
     (struct tagc_origin){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks, (uint16_t)function};
   return init;
@@ -84,7 +103,9 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
   if (parent && function != TAGC_ENTRY_ncclCommGrow) /* joining ranks have agreed on nothing: all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);
-  init.agreement.shares = asks_sharing(config);
+  const struct tagc_agreement of_parent = tagc_comm_agreement(parent);
+  note_sharing(&init.agreement, config, &of_parent);
+  init.agreement.shares = is_shared(function, &of_parent);
   init.agreement.origin = (struct tagc_origin){traced(nccl),
                                                tagc_comm_child_identity(parent, function, said, size),
                                                tagc_trace_on() ? tagc_trace_comm(parent) : 0,
@@ -195,9 +216,12 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   struct comm_init init =
     from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
   init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
+  init.agreement.shares &= !(flags & NCCL_SHRINK_ABORT);
+  /* NCCL aborts what runs on the parent, and then takes that back: a call of ours that is between two exchanges must not
+   * begin another one. */
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
-  bool together = tagc_hierarchy_open_group(alive);
-  if (together)
+  const bool together = tagc_hierarchy_open_group(alive);
+  if (alive)
     tagc_entry_begin_anew(comm);
   ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
   status = tagc_hierarchy_close_group(alive, together, status);

@@ -6,6 +6,7 @@
  */
 #include "tests/standin/standin.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -132,6 +133,17 @@ void standin_comm_shutdown(struct ncclComm *comm) {
 }
 
 void standin_comm_wake(struct ncclComm *comm) { eventfd_write(comm->wake, 1); }
+
+void standin_comm_interrupt(struct ncclComm *comm) {
+  eventfd_t count;
+  comm->aborted = true;
+  standin_comm_wake(comm);
+  standin_device_drain(comm);
+  while (atomic_load(&comm->running) > 0)
+    sched_yield();
+  comm->aborted = false;
+  eventfd_read(comm->wake, &count);
+}
 
 ncclResult_t standin_comm_ready(struct ncclComm *comm) {
   if (comm->revoked)

@@ -291,10 +291,8 @@ static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, 
   if (result != ncclSuccess) {
     standin_comm_release(comm);
   } else {
-    if (flags & NCCL_SHRINK_ABORT) {
-      comm->aborted = true;
-      standin_comm_wake(comm);
-    }
+    if (flags & NCCL_SHRINK_ABORT)
+      standin_comm_interrupt(comm);
     uint64_t tag = UINT64_C(1) << 63;
     for (int i = 0; i < comm->nranks; i++)
       if (!contains(excluded, nexcluded, i)) {

@@ -18,6 +18,7 @@ static void finish_job(struct job *job, ncclResult_t result) {
     standin_comm_break(job->comm, result);
   job->result = result;
   job->done = true;
+  atomic_fetch_sub(&job->comm->running, 1);
   standin_comm_release(job->comm);
 }
 
@@ -182,8 +183,10 @@ static bool may_give_way(const struct job *jobs, size_t njobs) {
 
 void standin_run(struct job *jobs, size_t njobs) {
   size_t room = 0;
-  for (size_t i = 0; i < njobs; i++)
+  for (size_t i = 0; i < njobs; i++) {
+    atomic_fetch_add(&jobs[i].comm->running, 1);
     room += 1 + (size_t)jobs[i].comm->nranks;
+  }
   struct watch watch = {.fds = malloc(room * sizeof *watch.fds)};
   int tries = 0;
   for (size_t left = njobs; left;) {

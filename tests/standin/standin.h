@@ -153,6 +153,7 @@ struct ncclComm {
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
   atomic_int async_error;       /* first error of a call, kept; ncclInProgress while a launch is under way */
   atomic_int launching;         /* threads that are about to enqueue on a device */
+  atomic_int running;           /* jobs that the engine works on */
   bool nonblocking;             /* calls return ncclInProgress, and a thread does their work */
   int wake;                     /* eventfd */
   struct peer *peers;           /* nranks */
@@ -199,6 +200,8 @@ void standin_comm_break(struct ncclComm *comm, ncclResult_t result);
 void standin_comm_shutdown(struct ncclComm *comm);
 /* Makes blocked calls of other threads return. */
 void standin_comm_wake(struct ncclComm *comm);
+/* Ends what runs on it, as an abort does; it is not aborted afterwards. */
+void standin_comm_interrupt(struct ncclComm *comm);
 /* The reason why nothing may start on this communicator; ncclSuccess: none. */
 ncclResult_t standin_comm_ready(struct ncclComm *comm);
 

@@ -195,6 +195,41 @@ static void made_from_another(const char *way) {
   CHECK(ncclCommDestroy(parent));
 }
 
+static ncclComm_t split_with(ncclComm_t parent, int share) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t child;
+  config.splitShare = share;
+  CHECK(ncclCommSplit(parent, 0, rank, &child, &config));
+  return child;
+}
+
+/* Two children by ncclCommSplit and one by ncclCommShrink: the configuration of their parent decides what they share,
+ * and the first one's that of its own child. All are used, in this order. */
+static void sharing(int split_shares, int shrink_shares) {
+  enum { CHILDREN = 5 };
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclUniqueId id;
+  ncclComm_t comms[CHILDREN] = {NULL}, parent;
+  int last = nranks - 1;
+  config.splitShare = split_shares;
+  config.shrinkShare = shrink_shares;
+  make_ids(&id, 1);
+  CHECK(ncclCommInitRankConfig(&parent, nranks, id, rank, &config));
+  comms[0] = split_with(parent, !split_shares);
+  CHECK(ncclCommSplit(parent, 0, rank, &comms[1], NULL));
+  CHECK(ncclCommSplit(comms[0], 0, rank, &comms[2], NULL));
+  CHECK(ncclCommSplit(comms[1], 0, rank, &comms[3], NULL));
+  if (rank != last)
+    CHECK(ncclCommShrink(parent, &last, 1, &comms[4], NULL, NCCL_SHRINK_DEFAULT));
+  for (int i = 0; i < CHILDREN; i++)
+    if (comms[i])
+      drive(&comms[i], 1);
+  for (int i = CHILDREN; i-- > 0;)
+    if (comms[i])
+      CHECK(ncclCommDestroy(comms[i]));
+  CHECK(ncclCommDestroy(parent));
+}
+
 /* Several communicators of the same ranks, alive together; unused ids in between. */
 static void several(void) {
   ncclUniqueId unused;
@@ -234,12 +269,15 @@ int main(int argc, char **argv) {
     by_config(&config);
   } else if (!strcmp(way, "several")) {
     several();
+  } else if (!strncmp(way, "sharing-", 8)) {
+    sharing(way[8] == '1', way[8] && way[9] == '1');
   } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink")) {
     made_from_another(way);
   } else {
     fprintf(stderr,
             "usage: agreement "
-            "[maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink\n");
+            "[maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink|"
+            "sharing-00|...|sharing-11\n");
     return 2;
   }
   return tap_done();
