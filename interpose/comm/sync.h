@@ -13,12 +13,12 @@
 /* Keeps calls in two levels and plain calls in the order in which they are made (exec/order.h). */
 struct tagc_order {
   bool kept;
-  bool two_levels_known, waiting_known; /* are the streams known? */
-  cudaStream_t two_levels;              /* stream of the last call in two levels */
-  cudaStream_t waiting;                 /* the last stream that waited for that call, or its own */
-  bool plain_unfenced;                  /* since then plain calls have gone on its stream */
-  bool plain_fenced;                    /* and on others: */
-  void *plain_fence;                    /* set behind the last one of these */
+  enum {
+    TAGC_PLAIN_NONE,
+    TAGC_PLAIN_FENCED,
+    TAGC_PLAIN_LOST, /* the device has failed to set the fence */
+  } plain;           /* plain calls since the last call in two levels */
+  void *plain_fence; /* set behind the last of them */
 };
 
 struct tagc_sync {

@@ -163,8 +163,9 @@ static ncclResult_t begin_call(struct tagc_work *w) {
   w->reject_reason = reason;
   if (reason != TAGC_REASON_NONE)
     return ncclSuccess; /* only copies follow, which the host waits for */
-  return tagc_work_done(w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&
-                        tagc_order_before_call(call->comm, call->stream));
+  w->fenced = w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&
+              tagc_order_before_call(call->comm, call->stream);
+  return tagc_work_done(w->fenced);
 }
 
 static ncclResult_t run_begin(const struct step *step, struct tagc_work *w) {
@@ -354,14 +355,13 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status) {
   for (size_t i = 0; i < batch->count; i++) {
     const struct tagc_work *w = &batch->work[i];
     w->call->comm->sync.unfenced = !tagc_comm_has_streams(w->call->comm);
-    if (w->call->comm->sync.unfenced || w->reject_reason != TAGC_REASON_NONE)
-      continue;
+    if (w->call->comm->sync.unfenced || !w->fenced)
+      continue; /* a call that did not begin has put nothing on its stream */
     await_side_stream(w);
-    /* On a stream that begin_call() has refused there is nothing of ours. */
-    const bool ours = status == ncclSuccess || w->device->takes_stream(w->device, w->call->stream);
-    const bool set = ours && w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
-    tagc_order_after_call(w->call->comm, w->call->stream, set);
-    if (!set && status == ncclSuccess)
+    const bool set = w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
+    if (set)
+      tagc_order_after_call(w->call->comm);
+    else if (status == ncclSuccess)
       status = ncclUnhandledCudaError;
   }
   bool alive = tagc_comms_leave_driver(batch->comms, batch->count);

@@ -6,9 +6,9 @@
  * between three communicators, so fences do: a call in two levels runs after all plain calls before it, and plain calls
  * run after it. Captured calls cannot be ordered: their communicator stays flat, as far as its votes see them.
  *
- * A stream keeps its own order, so plain calls cost nothing on the stream of the calls in two levels. On another stream
- * the first plain call waits, and each sets the fence. The next call in two levels could not set it later: by then the
- * stream may have gone on, even to wait for that call, or be gone.
+ * So each plain call waits for the last call in two levels, and sets a fence: two requests to the driver. Streams are not
+ * compared to save them: a handle may be that of a new stream. The next call in two levels could not set the fence
+ * later: by then the stream may have gone on, even to wait for that call, or be gone.
  *
  * Threads    As the calls of a communicator: one at a time.
  */
@@ -24,9 +24,9 @@ struct tagc_comm *tagc_order_find(ncclComm_t handle);
 /* Before a plain call, and when it has been launched. They do nothing if the order is not kept (NULL is allowed). */
 void tagc_order_before_plain(struct tagc_comm *comm, cudaStream_t stream);
 void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream);
-/* Before a call in two levels, which waits for comm->sync.fence itself; and after that fence was set behind it
- * (`fenced`) or could not be. */
+/* Before a call in two levels, which waits for comm->sync.fence itself; false: the device has failed, now or after an
+ * earlier plain call. And after that fence was set behind it. */
 bool tagc_order_before_call(struct tagc_comm *comm, cudaStream_t stream);
-void tagc_order_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced);
+void tagc_order_after_call(struct tagc_comm *comm);
 
 #endif

@@ -138,6 +138,7 @@ struct tagc_work {
   struct tagc_side_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
   void *tally;                        /* only for a device that counts by itself; NULL: none */
   uint64_t event;                     /* of the last task */
+  bool fenced;                        /* the call has begun on its stream, behind earlier work on our memory */
   enum tagc_reason reject_reason;     /* why a broadcast's stream takes copies alone; TAGC_REASON_NONE: it takes all */
   struct tagc_side_times side_stream; /* at the begin of the call */
   struct tagc_trace_times took;       /* on host memory */

@@ -403,7 +403,7 @@ static void order(struct rank *r, const char *unused) {
   check(r, DEVICE, STEPS, 0);
   must(gather(r), "ncclAllGather");
   hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){call, message}, r);
-  /* Calls on one stream need no note of their order. Then a call that must wait, after others that need not. */
+  /* Several calls on one stream, then one on another. */
   r->stream = own;
   run(r, DEVICE, STEPS);
   must(gather(r), "ncclAllGather");
@@ -415,6 +415,13 @@ static void order(struct rank *r, const char *unused) {
   must(gather(r), "ncclAllGather");
   hold_up(own, other, (ncclResult_t(*[])(const struct rank *)){call, gather}, r);
   check(r, DEVICE, STEPS, 0);
+  /* The stream of the last calls is gone when one on another stream must wait for them. */
+  r->stream = own;
+  run(r, DEVICE, STEPS);
+  must(gather(r), "ncclAllGather");
+  MUST(cuStreamDestroy_v2(own));
+  r->stream = other;
+  run(r, DEVICE, STEPS + 1);
 }
 
 /* One thread aborts the other one's call; stalled streams end with that. */
