@@ -40,11 +40,13 @@ static bool change_when_free(struct tagc_comm *comm, enum tagc_owner from, enum 
 }
 
 bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count) {
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     if (!change_when_free(comms[i], TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
       tagc_comms_leave(comms, i);
       return false;
     }
+    atomic_store(&comms[i]->ownership.entered, true);
+  }
   return true;
 }
 
@@ -61,6 +63,7 @@ void tagc_comms_take_back(struct tagc_comm *const *comms, size_t count) {
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count) {
   for (size_t i = 0; i < count; i++) {
     int owner = atomic_load(&comms[i]->ownership.owner);
+    atomic_store(&comms[i]->ownership.entered, false);
     while (owner != TAGC_OWNER_ABORTED &&
            !atomic_compare_exchange_weak(&comms[i]->ownership.owner, &owner, TAGC_OWNER_NONE))
       ;
@@ -88,23 +91,35 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count) {
 }
 
 bool tagc_comm_has_streams(const struct tagc_comm *comm) {
-  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.abort_over);
+  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.streams_gone);
 }
 
-/* Waits until the flag is `wanted`, a second at most. False: it is not yet. */
-static bool await_flag(const atomic_bool *flag, bool wanted) {
-  for (const uint64_t began = tagc_clock_ns(); atomic_load(flag) != wanted && tagc_clock_ns() - began < 1000000000;)
+/* Waits until it is so, a second at most. False: it is not yet. */
+static bool await(bool (*is_so)(const struct tagc_comm *comm), const struct tagc_comm *comm) {
+  bool so;
+  for (const uint64_t began = tagc_clock_ns(); !(so = is_so(comm)) && tagc_clock_ns() - began < 1000000000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-  return atomic_load(flag) == wanted;
+  return so;
+}
+
+/* The fence is behind the last work on the program's buffers; the side stream's work is before it. */
+static bool is_at_rest(const struct tagc_comm *comm) {
+  const struct tagc_device *device = comm->device;
+  return !device || device->host_reads ||
+         (!atomic_load(&comm->ownership.in_driver) && !atomic_load(&comm->ownership.entered) &&
+          (!comm->sync.fence || device->fence_is_over(device, comm->sync.fence)));
 }
 
 void tagc_comm_abort_is_over(struct tagc_comm *comm) {
-  if (comm && tagc_comm_is_aborted(comm))
-    atomic_store(&comm->ownership.abort_over, true);
-  if (comm)
-    (void)await_flag(&comm->ownership.in_driver, false);
+  if (!comm || !tagc_comm_is_aborted(comm))
+    return;
+  atomic_store(&comm->ownership.abort_over, true);
+  (void)await(is_at_rest, comm);
+  atomic_store(&comm->ownership.streams_gone, true);
 }
 
-bool tagc_comm_await_abort(const struct tagc_comm *comm) {
-  return !tagc_comm_is_aborted(comm) || await_flag(&comm->ownership.abort_over, true);
+static bool is_abort_over(const struct tagc_comm *comm) {
+  return !tagc_comm_is_aborted(comm) || atomic_load(&comm->ownership.abort_over);
 }
+
+bool tagc_comm_await_abort(const struct tagc_comm *comm) { return await(is_abort_over, comm); }

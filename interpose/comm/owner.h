@@ -15,9 +15,11 @@ struct tagc_comm;
 enum tagc_owner { TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL, TAGC_OWNER_ABORTED };
 
 struct tagc_ownership {
-  atomic_int owner;       /* enum tagc_owner; changed by compare-and-swap alone */
-  atomic_bool abort_over; /* the real library has aborted it, and launches no more of its work */
-  atomic_bool in_driver;  /* our thread is in the device's driver, and uses the program's buffers */
+  atomic_int owner;         /* enum tagc_owner; changed by compare-and-swap alone */
+  atomic_bool abort_over;   /* the real library has aborted it, and launches no more of its work */
+  atomic_bool entered;      /* a thread of ours has entered it, perhaps to wait in NCCL */
+  atomic_bool in_driver;    /* and is in the device's driver, and uses the program's buffers */
+  atomic_bool streams_gone; /* the program has its abort's answer, and may destroy streams and buffers */
 };
 
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);
@@ -40,8 +42,9 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
 /* True while the program's streams are guaranteed to exist: an abort in progress waits until we leave the driver. */
 bool tagc_comm_has_streams(const struct tagc_comm *comm);
 
-/* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver.
- * A second at most, because another communicator whose abort comes next may keep it there. NULL: nothing to do. */
+/* After the real library's abort, before the program may free its buffers, or use them anew: waits until our thread has
+ * left, and until the GPU has done our work. A second at most, because another communicator whose abort comes next may
+ * keep either. NULL: nothing to do. */
 void tagc_comm_abort_is_over(struct tagc_comm *comm);
 /* Until an abort is over, a thread of NCCL may use the memory of a call on a non-blocking communicator. The abort waits
  * for that thread, and not for us. Waits a second at most, out of the driver, for the abort's end. False: not over. */

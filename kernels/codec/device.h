@@ -98,10 +98,12 @@ struct tagc_device {
                size_t width, size_t rows, void *stream);
 
   /* A fence orders work on different streams: work enqueued after a wait runs after the work enqueued before the last
-   * set. fence_make: NULL without memory. fence_free: NULL is allowed. */
+   * set. fence_make: NULL without memory. fence_is_over: has the work before the last set ended, or can none end any
+   * more? Waits for nothing; any thread. fence_free: NULL is allowed. */
   void *(*fence_make)(const struct tagc_device *self);
   bool (*fence_set)(const struct tagc_device *self, void *fence, void *stream);
   bool (*fence_wait)(const struct tagc_device *self, void *fence, void *stream);
+  bool (*fence_is_over)(const struct tagc_device *self, void *fence);
   void (*fence_free)(const struct tagc_device *self, void *fence);
 
   /* False for a stream on which the device's work cannot run. Such a stream takes copies alone: put() and get().

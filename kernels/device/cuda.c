@@ -280,6 +280,15 @@ static bool cuda_fence_wait(const struct tagc_device *self, void *fence, void *s
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuStreamWaitEvent"));
 }
 
+static bool cuda_fence_is_over(const struct tagc_device *self, void *fence) {
+  enum { NOT_READY = 600 }; /* of cuda.h */
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter_context(self, &visit))
+    return true;
+  const bool over = visit.device->driver->event_query(fence) != NOT_READY;
+  return tagc_cuda_leave(&visit, true) ? over : true;
+}
+
 static void cuda_fence_free(const struct tagc_device *self, void *fence) {
   struct tagc_cuda_visit visit;
   if (!fence || !tagc_cuda_enter(self, &visit))
@@ -399,6 +408,7 @@ static const struct tagc_device functions = {
   .fence_make = cuda_fence_make,
   .fence_set = cuda_fence_set,
   .fence_wait = cuda_fence_wait,
+  .fence_is_over = cuda_fence_is_over,
   .fence_free = cuda_fence_free,
   .takes_stream = cuda_takes_stream,
   .layout = cuda_layout,

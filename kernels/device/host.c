@@ -87,6 +87,11 @@ static bool host_fence(const struct tagc_device *self, void *fence, void *stream
   return true;
 }
 
+static bool host_fence_is_over(const struct tagc_device *self, void *fence) {
+  (void)self, (void)fence;
+  return true;
+}
+
 static bool host_takes_stream(const struct tagc_device *self, void *stream) {
   (void)self, (void)stream;
   return true;
@@ -283,6 +288,7 @@ const struct tagc_device tagc_device_host = {
   .fence_make = host_fence_make,
   .fence_set = host_fence,
   .fence_wait = host_fence,
+  .fence_is_over = host_fence_is_over,
   .fence_free = host_fence_free,
   .takes_stream = host_takes_stream,
   .layout = host_layout,

@@ -528,16 +528,36 @@ static void gone(struct rank *r, const char *when) {
   r->comm = NULL;
 }
 
+/* Aborts a call as soon as it has returned, and uses its result buffer anew: nothing is written to it afterwards. */
+static void reused(struct rank *r, const char *unused) {
+  static char pattern[N * sizeof(float)], found[sizeof pattern];
+  (void)unused;
+  for (int step = 0; step < VOTE + 2; step++)
+    run(r, DEVICE, step);
+  fill(r, DEVICE, VOTE + 2);
+  (void)call(r);
+  NCCL(ncclCommAbort(r->comm));
+  r->comm = NULL;
+  memset(pattern, 0x5a, sizeof pattern);
+  copy(r->recv, pattern, sizeof pattern, DEVICE, true);
+  MUST(cuCtxSynchronize());
+  copy(found, r->recv, sizeof found, DEVICE, false);
+  if (memcmp(found, pattern, sizeof found) != 0) {
+    fprintf(stderr, "rank %d: the result of an aborted call was written after its abort\n", r->rank);
+    _exit(4);
+  }
+}
+
 /* -- ranks --------------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
   void (*run)(struct rank *r, const char *argument);
 } cases[] = {
-  {"buffers", buffers},   {"moved", moved},       {"scalars", scalars},   {"streams", streams},
-  {"captures", captures}, {"groups", groups},     {"changes", changes},   {"ahead", ahead},
-  {"aborted", aborted},   {"order", order},       {"unwaited", unwaited}, {"joined", joined},
-  {"gone", gone},         {"contexts", contexts}, {"lonely", lonely},     {"crossing", crossing},
+  {"buffers", buffers},   {"moved", moved},       {"scalars", scalars}, {"streams", streams}, {"captures", captures},
+  {"groups", groups},     {"changes", changes},   {"ahead", ahead},     {"aborted", aborted}, {"order", order},
+  {"unwaited", unwaited}, {"joined", joined},     {"gone", gone},       {"reused", reused},   {"contexts", contexts},
+  {"lonely", lonely},     {"crossing", crossing},
 };
 
 static void start(struct rank *r) {
