@@ -109,7 +109,7 @@ bool tagc_background_start(const struct tagc_nccl_group *real, tagc_launch_funct
   }
   atomic_fetch_add(&alive, 1);
   *launch = (struct tagc_background){
-    .real = *real, .run = run, .calls = copies, .count = count, .context = tagc_beside_context(calls->nccl)};
+    .real = *real, .run = run, .calls = copies, .count = count, .context = tagc_beside_context(calls, count)};
   atomic_init(&launch->references, 2); /* this function's too, until the communicators are attached */
   atomic_init(&launch->status, ncclInProgress);
   pthread_mutex_init(&launch->lock, NULL);

@@ -14,10 +14,24 @@
  * stream depends on the device (taskAppend() in enqueue.cc). A thread that has chosen no device has device 0, on which
  * every process of a host would then get a context. NCCL launches its own work on the communicator's device
  * (cudaSetDevice() in group.cc), also on its own threads. Our own work makes its context current where it needs one. */
-void *tagc_beside_context(const struct tagc_nccl *nccl) {
+void *tagc_beside_context(const struct tagc_call *calls, size_t count) {
+  const struct tagc_nccl *nccl = calls->nccl;
   const struct tagc_cuda_driver *driver = nccl->on_host || nccl->on_rocm ? NULL : tagc_cuda_driver(NULL);
-  void *context = NULL;
-  return driver && driver->context_current(&context) == 0 ? context : NULL;
+  void *context = NULL, *primary = NULL, *green = NULL;
+  if (!driver || driver->context_current(&context) != 0)
+    return NULL;
+  for (size_t i = 0; i < count; i++)
+    if (tagc_beside_is_default(calls[i].stream))
+      return context;
+  /* A green context may be current on one thread at a time (cuGreenCtxCreate()). Its streams do not need it. */
+  if (driver->stream_contexts && driver->stream_contexts(NULL, &primary, &green) == 0 && green && primary)
+    context = primary;
+  return context;
+}
+
+bool tagc_beside_is_default(cudaStream_t stream) {
+  enum { PER_THREAD = 2 }; /* of cuda.h: 0 and 1 are the legacy one */
+  return (uintptr_t)stream <= PER_THREAD;
 }
 
 void tagc_beside_enter(void *context) {
@@ -102,7 +116,7 @@ static struct crew *make_crew(const struct tagc_nccl_group *real, const struct t
   pthread_mutex_init(&crew->lock, NULL);
   pthread_cond_init(&crew->news, NULL);
   crew->working = count;
-  crew->context = tagc_beside_context(first->nccl);
+  crew->context = tagc_beside_context(first, call_count);
   crew->real = *real;
   crew->run = run;
   crew->calls = calls;

@@ -6,8 +6,11 @@
 
 #include "interpose/exec/nccl_group.h"
 
-/* This thread's current CUDA context; NULL: none, or the calls are on host memory. */
-void *tagc_beside_context(const struct tagc_nccl *nccl);
+/* The CUDA context for another thread that runs these calls of this thread: its current one, or, for a green context,
+ * the primary one. NULL: none, or the calls are on host memory. */
+void *tagc_beside_context(const struct tagc_call *calls, size_t count);
+/* Other streams wait for the default stream, which the current context decides. */
+bool tagc_beside_is_default(cudaStream_t stream);
 /* Makes it current in another thread. */
 void tagc_beside_enter(void *context);
 

@@ -30,9 +30,9 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited) {
 static void note_sharing(struct tagc_agreement *agreement, const ncclConfig_t *config,
                          const struct tagc_agreement *parent) {
   agreement->split_shares = config ? HAS_FIELD(config, splitShare) && config->splitShare == 1 : parent->split_shares;
-  agreement->shrink_shares = config ? config->version >= NCCL_VERSION(2, 27, 0) && HAS_FIELD(config, shrinkShare) &&
-                                        config->shrinkShare == 1
-                                    : parent->shrink_shares;
+  agreement->shrink_shares =
+    config ? config->version >= NCCL_VERSION(2, 27, 0) && HAS_FIELD(config, shrinkShare) && config->shrinkShare == 1
+           : parent->shrink_shares;
 }
 
 /* Does a new child share them? The environment overrides configurations. */
@@ -217,8 +217,8 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
     from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
   init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
   init.agreement.shares &= !(flags & NCCL_SHRINK_ABORT);
-  /* NCCL aborts what runs on the parent, and then takes that back: a call of ours that is between two exchanges must not
-   * begin another one. */
+  /* NCCL aborts what runs on the parent, and then takes that back: a call of ours that is between two exchanges must
+   * not begin another one. */
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   const bool together = tagc_hierarchy_open_group(alive);
   if (alive)

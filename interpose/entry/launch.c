@@ -101,20 +101,14 @@ static bool any_shares(const struct tagc_call *calls, size_t count) {
   return false;
 }
 
-/* Other streams wait for the default stream. */
-static bool is_default(cudaStream_t stream) {
-  enum { PER_THREAD = 2 }; /* of cuda.h: 0 and 1 are the legacy one */
-  return (uintptr_t)stream <= PER_THREAD;
-}
-
 /* True if no stream has calls of two strands: calls on one stream must be launched in one order on all ranks. */
 static bool have_streams_apart(const struct tagc_strand *strands, size_t count) {
   for (size_t a = 0; a < count; a++)
     for (size_t i = 0; i < strands[a].count; i++)
       for (size_t b = 0; b < a; b++)
         for (size_t j = 0; j < strands[b].count; j++)
-          if (strands[a].calls[i].stream == strands[b].calls[j].stream || is_default(strands[a].calls[i].stream) ||
-              is_default(strands[b].calls[j].stream))
+          if (strands[a].calls[i].stream == strands[b].calls[j].stream ||
+              tagc_beside_is_default(strands[a].calls[i].stream) || tagc_beside_is_default(strands[b].calls[j].stream))
             return false;
   return true;
 }
@@ -186,8 +180,8 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count) {
   return true;
 }
 
-/* Does anything on this rank wait for the device, or for its set-up, before these calls are forwarded? On others nothing
- * may, so NCCL's groups must not depend on it. */
+/* Does anything on this rank wait for the device, or for its set-up, before these calls are forwarded? On others
+ * nothing may, so NCCL's groups must not depend on it. */
 static bool any_waits(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_changes_waits(&calls[i]) ||

@@ -27,7 +27,7 @@ ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_cal
 /* Passes calls of any communicators, in one group. Returns when NCCL has launched them. */
 ncclResult_t tagc_rounds_pass(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count);
 
-/* TAGC_DUMP: writes the gradients of calls that are about to be forwarded; the other functions here do it themselves. */
+/* TAGC_DUMP: writes the gradients of calls that are about to be forwarded. The two functions above do it themselves. */
 void tagc_rounds_dump(const struct tagc_call *calls, size_t count);
 
 /* Before and after a plain call. */

@@ -35,7 +35,8 @@ void tagc_order_after_plain(struct tagc_comm *comm, cudaStream_t stream) {
   if (!is_ordered(comm, stream))
     return;
   struct tagc_order *order = &comm->sync.order;
-  order->plain = comm->device->fence_set(comm->device, order->plain_fence, stream) ? TAGC_PLAIN_FENCED : TAGC_PLAIN_LOST;
+  order->plain =
+    comm->device->fence_set(comm->device, order->plain_fence, stream) ? TAGC_PLAIN_FENCED : TAGC_PLAIN_LOST;
 }
 
 bool tagc_order_before_call(struct tagc_comm *comm, cudaStream_t stream) {

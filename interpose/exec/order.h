@@ -6,8 +6,8 @@
  * between three communicators, so fences do: a call in two levels runs after all plain calls before it, and plain calls
  * run after it. Captured calls cannot be ordered: their communicator stays flat, as far as its votes see them.
  *
- * So each plain call waits for the last call in two levels, and sets a fence: two requests to the driver. Streams are not
- * compared to save them: a handle may be that of a new stream. The next call in two levels could not set the fence
+ * So each plain call waits for the last call in two levels, and sets a fence: two requests to the driver. Streams are
+ * not compared to save them: a handle may be that of a new stream. The next call in two levels could not set the fence
  * later: by then the stream may have gone on, even to wait for that call, or be gone.
  *
  * Threads    As the calls of a communicator: one at a time.

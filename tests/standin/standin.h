@@ -263,8 +263,8 @@ bool standin_channel_hung_up(const struct channel *channel);
 bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write);
 
 /* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------- */
-/* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. NCCL fuses
- * the collectives of a communicator in a group, so their number must be the same on all ranks, too. */
+/* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. NCCL
+ * fuses the collectives of a communicator in a group, so their number must be the same on all ranks, too. */
 struct header {
   uint32_t magic;
   uint8_t function, type, kind, unused;

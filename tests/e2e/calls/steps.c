@@ -8,10 +8,10 @@
  *                           trace in the next steps
  *   steps hash STEPS        dense gradients; prints a hash of all results
  *   steps mixed STEPS       reduce-scatters in groups with other calls
- *   steps apart STEPS       ranks make the same calls in different ways: rank 0 makes each reduce-scatter in a group, and
- *                           only the root of a reduction passes a receive buffer
- *   steps another STEPS     sparse gradients; in the second half all units are half as large, so the cycle is another
- *   steps disturbed STEPS   evaluation passes, accumulation, a skipped unit and two communicators between the steps
+ *   steps apart STEPS       ranks make the same calls in different ways: rank 0 makes each reduce-scatter in a group,
+ * and only the root of a reduction passes a receive buffer steps another STEPS     sparse gradients; in the second half
+ * all units are half as large, so the cycle is another steps disturbed STEPS   evaluation passes, accumulation, a
+ * skipped unit and two communicators between the steps
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
  */

@@ -5,9 +5,10 @@
  *   device_cases CASE [ARGUMENT]     under tests/standin/launch --cuda; TAGC_ASSUME=gradients
  *
  * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE sets a
- * variable of one rank; CASE_CONTEXT=own, or =green, gives it a context of its own with its streams; CASE_ROUGH=1
- * accepts the errors of any codec. Status: 0 all sums were right; 4 one was wrong, or the case failed; 3 a call of NCCL
- * failed, and stderr has its name; 1 the program's own call of the driver failed.
+ * variable of one rank; CASE_CONTEXT=own, or =green, gives it a context of its own with its streams, =green-current
+ * also makes that current; CASE_ROUGH=1 accepts the errors of any codec. Status: 0 all sums were right; 4 one was
+ * wrong, or the case failed; 3 a call of NCCL failed, and stderr has its name; 1 the program's own call of the driver
+ * failed.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -564,10 +565,14 @@ static void start(struct rank *r) {
   r->n = N;
   r->op = ncclSum;
   r->stream = device_stream(CU_STREAM_NON_BLOCKING);
-  if (getenv("CASE_CONTEXT") && strcmp(getenv("CASE_CONTEXT"), "green") == 0) {
+  if (getenv("CASE_CONTEXT") && strncmp(getenv("CASE_CONTEXT"), "green", 5) == 0) {
     CUgreenCtx green;
+    CUcontext context;
     MUST(cuGreenCtxCreate(&green, NULL, 0, 0));
     MUST(cuGreenCtxStreamCreate(&r->stream, green, CU_STREAM_NON_BLOCKING, 0));
+    MUST(cuCtxFromGreenCtx(&context, green));
+    if (strcmp(getenv("CASE_CONTEXT"), "green-current") == 0)
+      MUST(cuCtxSetCurrent(context));
   }
   take_buffers(r, DEVICE, 0);
 }

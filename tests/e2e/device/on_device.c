@@ -5,7 +5,8 @@
  * values, small whole numbers, whose sums any codec that is exact leaves as they are; the last step is dense. With
  * messages rank 0 first sends itself one. Grouped, the calls of a step are one group.
  *
- *   on_device host|cuda STEPS [all-reduces|scattered|messages|grouped]   under tests/standin/launch, with --cuda for cuda
+ *   on_device host|cuda STEPS [all-reduces|scattered|messages|grouped]   under tests/standin/launch, with --cuda for
+ * cuda
  */
 #include "env/hash.h"
 #include "tests/e2e/device/either_memory.h"

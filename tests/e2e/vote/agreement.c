@@ -274,10 +274,9 @@ int main(int argc, char **argv) {
   } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink")) {
     made_from_another(way);
   } else {
-    fprintf(stderr,
-            "usage: agreement "
-            "[maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink|"
-            "sharing-00|...|sharing-11\n");
+    fprintf(stderr, "usage: agreement "
+                    "[maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink|"
+                    "sharing-00|...|sharing-11\n");
     return 2;
   }
   return tap_done();

@@ -15,6 +15,8 @@ static atomic_bool initialized;
 static struct CUctx_st contexts[DEVICES]; /* the primary ones */
 static struct CUctx_st own[OWN];          /* of programs: never destroyed */
 static unsigned owned;
+static struct CUgreenCtx_st part_of[OWN]; /* never destroyed */
+static unsigned parts;
 
 /* The calling thread's contexts: the last is current. */
 static __thread CUcontext stack[STACK];
@@ -190,6 +192,9 @@ CUDA_API CUresult cuDeviceCanAccessPeer(int *yes, CUdevice device, CUdevice peer
 CUcontext standin_context_of(CUdevice device) { return is_device(device) ? &contexts[device] : NULL; }
 
 bool standin_is_context(CUcontext context) {
+  for (unsigned i = 0; i < parts; i++)
+    if (context == &part_of[i].handle)
+      return true;
   for (int i = 0; i < standin_settings()->devices; i++)
     if (context == &contexts[i])
       return context->retained > 0;
@@ -202,8 +207,12 @@ CUresult standin_context(CUcontext *context) {
   *context = depth ? stack[depth - 1] : NULL;
   if (!*context || !standin_is_context(*context))
     return CUDA_ERROR_INVALID_CONTEXT;
+  if ((*context)->green)
+    *context = &contexts[(*context)->device];
   return (*context)->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : (*context)->broken;
 }
+
+CUgreenCtx standin_green(void) { return depth ? stack[depth - 1]->green : NULL; }
 
 CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   if (!initialized)
@@ -291,13 +300,33 @@ static CUresult check_context(CUcontext context) {
   return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+static void push(CUcontext context) {
+  CUgreenCtx green = context->green;
+  standin_lock();
+  if (green && green->uses++ && !pthread_equal(green->thread, pthread_self()))
+    standin_die("a green context is made current on a second thread");
+  if (green)
+    green->thread = pthread_self();
+  standin_unlock();
+  stack[depth++] = context;
+}
+
+static void pop(void) {
+  CUcontext context = stack[--depth];
+  standin_lock();
+  if (context->green)
+    context->green->uses--;
+  standin_unlock();
+}
+
 CUDA_API CUresult cuCtxSetCurrent(CUcontext context) {
   CUresult result = context ? check_context(context) : CUDA_SUCCESS;
   if (result != CUDA_SUCCESS)
     return result;
-  depth -= depth > 0;
+  if (depth > 0)
+    pop();
   if (context)
-    stack[depth++] = context;
+    push(context);
   return CUDA_SUCCESS;
 }
 
@@ -306,16 +335,16 @@ CUDA_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
   if (result == CUDA_SUCCESS && depth == STACK)
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    stack[depth++] = context;
+    push(context);
   return result;
 }
 
 CUDA_API CUresult cuCtxPopCurrent_v2(CUcontext *context) {
   if (depth == 0)
     return CUDA_ERROR_INVALID_CONTEXT;
-  depth--;
   if (context)
-    *context = stack[depth];
+    *context = stack[depth - 1];
+  pop();
   return CUDA_SUCCESS;
 }
 
@@ -359,9 +388,15 @@ CUDA_API CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc part, CU
   (void)part, (void)flags;
   if (!is_device(device) || !contexts[device].retained)
     return CUDA_ERROR_INVALID_CONTEXT;
-  *green = calloc(1, sizeof **green);
-  if (!*green)
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  (*green)->device = device;
+  standin_lock();
+  *green = parts < OWN ? &part_of[parts++] : NULL;
+  if (*green)
+    **green = (struct CUgreenCtx_st){.device = device, .handle = {.device = device, .green = *green}};
+  standin_unlock();
+  return *green ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUDA_API CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green) {
+  *context = &green->handle;
   return CUDA_SUCCESS;
 }

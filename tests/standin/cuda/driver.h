@@ -71,6 +71,7 @@ struct CUmemPoolHandle_st {
 
 struct CUctx_st {
   CUdevice device;
+  CUgreenCtx green; /* the handle for a green context; its primary one does all work. NULL: a context */
   unsigned retained, resets;
   bool destroyed;  /* reset, and not retained since */
   CUresult broken; /* an error of work that ran: every later call returns it */
@@ -79,15 +80,19 @@ struct CUctx_st {
   struct CUmemPoolHandle_st pool;
 };
 
-/* A part of a device's primary context. */
+/* A part of a device's primary context. It may be current on one thread at a time (cuGreenCtxCreate()). */
 struct CUgreenCtx_st {
   CUdevice device;
+  struct CUctx_st handle;
+  pthread_t thread; /* on whose stack it is `uses` times */
+  unsigned uses;
 };
 
 /* The calling thread's context if it is valid; otherwise the error of the call. */
 CUresult standin_context(CUcontext *context);
 CUcontext standin_context_of(CUdevice device); /* NULL if there is no such device */
 bool standin_is_context(CUcontext context);    /* and retained */
+CUgreenCtx standin_green(void);                /* the calling thread's current one; NULL: none */
 
 /* -- stream.c: the lock, clocks, work, streams --------------------------------------------------------------------- */
 void standin_lock(void);

@@ -411,7 +411,7 @@ CUDA_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gr
 /* -- what is not played: PyTorch must find these names ------------------------------------------------------------- */
 /* clang-format off */
 #define EACH_REFUSED(X) \
-  X(cuCtxFromGreenCtx) X(cuDevResourceGenerateDesc) X(cuDevSmResourceSplitByCount) X(cuDeviceGetDevResource) \
+  X(cuDevResourceGenerateDesc) X(cuDevSmResourceSplitByCount) X(cuDeviceGetDevResource) \
   X(cuFuncSetCacheConfig) X(cuGreenCtxDestroy) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkCreate_v2) \
   X(cuMemAddressFree) X(cuMemAddressReserve) X(cuMemCreate) X(cuMemExportToShareableHandle) \
   X(cuMemGetAllocationGranularity) X(cuMemGetAllocationPropertiesFromHandle) X(cuMemImportFromShareableHandle) \

@@ -384,8 +384,9 @@ CUDA_API CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *context, CUgreen
   standin_lock();
   CUresult result = standin_stream(handle, &stream);
   if (result == CUDA_SUCCESS) {
+    const bool special = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
     *context = stream->context;
-    *green = stream->green;
+    *green = special ? standin_green() : stream->green;
   }
   standin_unlock();
   return result;
