@@ -5,6 +5,7 @@
 #include "interpose/comm/table.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "env/hash.h"
 #include "env/log.h"
@@ -18,6 +19,7 @@
 struct listed {
   struct tagc_listed_comm is;
   bool unhashed;
+  bool asking;                   /* a thread asks for its agreement */
   bool init_called;              /* its init was passed on: when it succeeds, all ranks have reported (agree.h) */
   const struct tagc_nccl *group; /* its init waits until `by` ends its group in this NCCL; NULL: no */
   pthread_t by;
@@ -146,23 +148,50 @@ static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *generat
   return agreement;
 }
 
-/* The same, but settles an unknown agreement; the communicator must be ready. Meanwhile another thread may abort this
- * communicator, and a new one may get its address: `generation` protects the new one. */
+/* The entry of a handle; NULL: that communicator is gone. The table must be locked. */
+static struct listed *find_generation(ncclComm_t handle, uint64_t generation) {
+  struct listed *entry = find_listed(handle);
+  return entry && entry->generation == generation ? entry : NULL;
+}
+
+/* Waits while another thread asks. True: this one must ask. */
+static bool begin_asking(ncclComm_t handle, uint64_t generation) {
+  for (bool must, waits;; nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL)) {
+    pthread_rwlock_wrlock(&table_lock);
+    struct listed *entry = find_generation(handle, generation);
+    must = entry && entry->is.agreement.state == TAGC_AGREED_UNKNOWN;
+    waits = must && entry->asking;
+    if (must && !waits)
+      entry->asking = true;
+    pthread_rwlock_unlock(&table_lock);
+    if (!waits)
+      return must;
+  }
+}
+
+static void end_asking(ncclComm_t handle, uint64_t generation, const struct tagc_agreement *agreement) {
+  pthread_rwlock_wrlock(&table_lock);
+  struct listed *entry = find_generation(handle, generation);
+  if (entry) {
+    entry->is.agreement = *agreement;
+    entry->asking = false;
+  }
+  pthread_rwlock_unlock(&table_lock);
+}
+
+/* The same, but settles an unknown agreement; the communicator must be ready. One thread asks: the decider forgets a
+ * communicator when each of its ranks has had an answer. Meanwhile another thread may abort this communicator, and a
+ * new one may get its address: `generation` protects the new one. */
 static struct tagc_agreement ask_ranks(ncclComm_t handle, uint64_t *generation) {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_agreement agreement = read_agreement(handle, generation);
   /* A process that passes everything needs no agreement; its report has informed the others. */
   if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
     return agreement;
+  if (!begin_asking(handle, *generation))
+    return read_agreement(handle, &(uint64_t){0});
   tagc_agree_settle(&agreement);
-  pthread_rwlock_wrlock(&table_lock);
-  struct listed *entry = find_listed(handle);
-  if (entry && entry->generation == *generation) {
-    if (entry->is.agreement.state == TAGC_AGREED_UNKNOWN)
-      entry->is.agreement = agreement;
-    agreement = entry->is.agreement; /* another thread may have been first */
-  }
-  pthread_rwlock_unlock(&table_lock);
+  end_asking(handle, *generation, &agreement);
   return agreement;
 }
 

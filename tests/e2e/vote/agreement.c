@@ -5,6 +5,7 @@
  * usage: agreement WAY, with the rank in the environment. maker-WAY: separate processes make the ids, and have ended
  * before the first reduce-scatter.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,10 +167,22 @@ static void in_a_group(const ncclConfig_t *config) {
   CHECK(ncclCommDestroy(other));
 }
 
-static void by_config(ncclConfig_t *config) {
+static void *watch(void *unused) {
+  CHECK(ncclInProgress);
+  return unused;
+}
+
+/* Several threads may learn at once that it is ready. */
+static void by_config(ncclConfig_t *config, int watchers) {
+  pthread_t threads[MOST];
   ncclUniqueId id;
   make_ids(&id, 1);
-  CHECK(ncclCommInitRankConfig(&world, nranks, id, rank, config));
+  const ncclResult_t status = ncclCommInitRankConfig(&world, nranks, id, rank, config);
+  for (int i = 0; i < watchers; i++)
+    pthread_create(&threads[i], NULL, watch, NULL);
+  CHECK(status);
+  for (int i = 0; i < watchers; i++)
+    pthread_join(threads[i], NULL);
   end_makers();
   drive(&world, 1);
   CHECK(ncclCommDestroy(world));
@@ -265,8 +278,8 @@ int main(int argc, char **argv) {
     all_in_this_process();
   } else if (!strcmp(way, "group") || !strcmp(way, "nonblocking-group")) {
     in_a_group(&config);
-  } else if (!strcmp(way, "config") || !strcmp(way, "nonblocking")) {
-    by_config(&config);
+  } else if (!strcmp(way, "config") || !strcmp(way, "nonblocking") || !strcmp(way, "nonblocking-watched")) {
+    by_config(&config, strcmp(way, "nonblocking-watched") == 0 ? MOST : 0);
   } else if (!strcmp(way, "several")) {
     several();
   } else if (!strncmp(way, "sharing-", 8)) {
@@ -275,8 +288,8 @@ int main(int argc, char **argv) {
     made_from_another(way);
   } else {
     fprintf(stderr, "usage: agreement "
-                    "[maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink|"
-                    "sharing-00|...|sharing-11\n");
+                    "[maker-]init|an-id-a-rank|config|nonblocking|nonblocking-watched|group|"
+                    "nonblocking-group|all|several|split...|shrink|sharing-00|...|sharing-11\n");
     return 2;
   }
   return tap_done();
