@@ -55,6 +55,7 @@ struct tagc_agreement {
   uint32_t rank, nranks;
   uint32_t hosts, host;             /* with TAGC_AGREED_YES: the number of hosts, and that of this rank's host */
   struct tagc_origin origin;        /* of the communicator */
+  bool revoked;                     /* by ncclCommRevoke */
   bool shares;                      /* it shares the connections of its parent */
   bool split_shares, shrink_shares; /* its configuration: children by ncclCommSplit and ncclCommShrink share its own */
 };

@@ -70,10 +70,12 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count) {
   }
 }
 
+static bool has_driver(const struct tagc_comm *comm) { return comm->device && !comm->device->host_reads; }
+
 bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; i++)
-    if (!comms[i]->device->host_reads) {
+    if (has_driver(comms[i])) {
       atomic_store(&comms[i]->ownership.in_driver, true);
       all &= change_when_free(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     }
@@ -83,7 +85,7 @@ bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count) {
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; i++)
-    if (!comms[i]->device->host_reads) {
+    if (has_driver(comms[i])) {
       all &= change_when_free(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
       atomic_store(&comms[i]->ownership.in_driver, false);
     }
@@ -91,7 +93,7 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count) {
 }
 
 bool tagc_comm_has_streams(const struct tagc_comm *comm) {
-  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.streams_gone);
+  return !has_driver(comm) || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.streams_gone);
 }
 
 /* Waits until it is so, a second at most. False: it is not yet. */
@@ -104,18 +106,21 @@ static bool await(bool (*is_so)(const struct tagc_comm *comm), const struct tagc
 
 /* The fence is behind the last work on the program's buffers; the side stream's work is before it. */
 static bool is_at_rest(const struct tagc_comm *comm) {
-  const struct tagc_device *device = comm->device;
-  return !device || device->host_reads ||
-         (!atomic_load(&comm->ownership.in_driver) && !atomic_load(&comm->ownership.entered) &&
-          (!comm->sync.fence || device->fence_is_over(device, comm->sync.fence)));
+  return !has_driver(comm) || (!atomic_load(&comm->ownership.in_driver) && !atomic_load(&comm->ownership.entered) &&
+                               (!comm->sync.fence || comm->device->fence_is_over(comm->device, comm->sync.fence)));
 }
 
 void tagc_comm_abort_is_over(struct tagc_comm *comm) {
-  if (!comm || !tagc_comm_is_aborted(comm))
+  if (comm && tagc_comm_is_aborted(comm))
+    atomic_store(&comm->ownership.abort_over, true);
+}
+
+void tagc_comm_await_rest(struct tagc_comm *comm) {
+  if (!comm)
     return;
-  atomic_store(&comm->ownership.abort_over, true);
   (void)await(is_at_rest, comm);
-  atomic_store(&comm->ownership.streams_gone, true);
+  if (tagc_comm_is_aborted(comm))
+    atomic_store(&comm->ownership.streams_gone, true);
 }
 
 static bool is_abort_over(const struct tagc_comm *comm) {

@@ -36,16 +36,18 @@ void tagc_comms_take_back(struct tagc_comm *const *comms, size_t count);
 
 /* The driver of a device may wait for memory or queue room until only an abort ends the work before. Between these two,
  * NCCL therefore owns the communicators. Both return false if one is aborted; always call the second after the first.
- * On host memory they do nothing. */
+ * Without a device, and on host memory, they do nothing. */
 bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
 /* True while the program's streams are guaranteed to exist: an abort in progress waits until we leave the driver. */
 bool tagc_comm_has_streams(const struct tagc_comm *comm);
 
-/* After the real library's abort, before the program may free its buffers, or use them anew: waits until our thread has
- * left, and until the GPU has done our work. A second at most, because another communicator whose abort comes next may
- * keep either. NULL: nothing to do. */
+/* The real library has aborted it: then NCCL launches nothing more on it. NULL: nothing to do. */
 void tagc_comm_abort_is_over(struct tagc_comm *comm);
+/* After the real library has ended it, before the program may free its buffers, or use them anew: waits until our
+ * thread has left, and until the GPU has done our work. A second at most, because another communicator whose abort
+ * comes next may keep either. NULL: nothing to do. */
+void tagc_comm_await_rest(struct tagc_comm *comm);
 /* Until an abort is over, a thread of NCCL may use the memory of a call on a non-blocking communicator. The abort waits
  * for that thread, and not for us. Waits a second at most, out of the driver, for the abort's end. False: not over. */
 bool tagc_comm_await_abort(const struct tagc_comm *comm);

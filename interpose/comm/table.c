@@ -24,9 +24,6 @@ struct listed {
   const struct tagc_nccl *group; /* its init waits until `by` ends its group in this NCCL; NULL: no */
   pthread_t by;
   uint64_t generation; /* distinguishes handles at one address, from 1 */
-  uint32_t children;   /* made so far */
-  bool device_comm;    /* kernels of the program send on it */
-  bool uneven;         /* its ranks have made different numbers of children */
   UT_hash_handle hh;
 };
 
@@ -81,6 +78,17 @@ struct tagc_listed_comm tagc_comm_remove(ncclComm_t handle) {
   }
   pthread_rwlock_unlock(&table_lock);
   return removed;
+}
+
+struct tagc_listed_comm tagc_comm_listed(ncclComm_t handle) {
+  struct tagc_listed_comm found = {.handle = NULL};
+  pthread_rwlock_rdlock(&table_lock);
+  struct listed *entry = find_listed(handle);
+  if (entry)
+    found = entry->is;
+  found.comm = NULL;
+  pthread_rwlock_unlock(&table_lock);
+  return found;
 }
 
 struct tagc_comm *tagc_comm_drop(ncclComm_t handle) {
@@ -277,7 +285,7 @@ static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t generation, str
   if (!gone && entry) {
     if (!entry->is.comm) {
       (*fresh)->nonblocking = entry->is.nonblocking;
-      (*fresh)->ledger->device_comm = entry->device_comm;
+      (*fresh)->ledger->device_comm = entry->is.device_comm;
       entry->is.comm = *fresh;
       *fresh = NULL;
     }
@@ -392,11 +400,11 @@ uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, c
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(parent);
   if (entry) {
-    const uint64_t of[] = {entry->is.agreement.origin.identity, function, entry->children++};
+    const uint64_t of[] = {entry->is.agreement.origin.identity, function, entry->is.children++};
     const bool joined = function == TAGC_ENTRY_ncclCommGrow; /* ranks that join know no parent */
-    if (entry->is.agreement.origin.identity && !entry->uneven && !joined)
+    if (entry->is.agreement.origin.identity && !entry->is.uneven && !joined)
       identity = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, of, sizeof of), said, size);
-    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink; /* excluded ranks have not counted this one */
+    entry->is.uneven |= function == TAGC_ENTRY_ncclCommShrink; /* excluded ranks have not counted this one */
   }
   pthread_rwlock_unlock(&table_lock);
   return identity;
@@ -413,7 +421,7 @@ void tagc_comm_has_device_comm(ncclComm_t handle) {
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(handle);
   if (entry)
-    entry->device_comm = true;
+    entry->is.device_comm = true;
   if (entry && entry->is.comm)
     entry->is.comm->ledger->device_comm = true;
   pthread_rwlock_unlock(&table_lock);

@@ -52,9 +52,15 @@ struct tagc_comm *tagc_comm_drop(ncclComm_t handle);
 struct tagc_listed_comm {
   ncclComm_t handle;
   bool nonblocking;
+  bool device_comm;  /* kernels of the program send on it */
+  bool uneven;       /* its ranks have made different numbers of children */
+  uint32_t children; /* made so far */
   struct tagc_agreement agreement;
   struct tagc_comm *comm; /* holds a reference; may be NULL */
 };
+
+/* What is listed of a handle, without a reference to its communicator (NULL). */
+struct tagc_listed_comm tagc_comm_listed(ncclComm_t handle);
 
 /* Takes a handle off the table: once destroyed, its address may be another's. The caller releases the communicator when
  * the real library has destroyed it, as it uses our memory until then. Its reductions stay until it is given out

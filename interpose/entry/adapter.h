@@ -79,7 +79,7 @@ static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_a
   RETURN((tagc_group_fail(nccl, ncclInvalidArgument), ncclInvalidArgument))
 
 /* Shared by the functions that make a communicator anew (entries.c). */
-void tagc_entry_begin_anew(ncclComm_t comm);
+void tagc_entry_begin_anew(ncclComm_t comm, bool revoked);
 /* For the trace: the communicator of a call has ended, but for a handle to destroy. */
 void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status);
 

@@ -263,6 +263,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (watched() && (status == ncclSuccess || status == ncclInProgress)) {
     struct tagc_comm *ended = tagc_comm_drop(comm);
     tagc_hierarchy_end(ended, false);
+    if (status == ncclSuccess)
+      tagc_group_ended(nccl, ended);
     tagc_comm_release(ended);
   }
   RETURN(status);
@@ -277,7 +279,7 @@ static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t 
   const bool together = tagc_hierarchy_open_group(ended);
   tagc_hierarchy_end(ended, true);
   const ncclResult_t status = tagc_hierarchy_close_group(ended, together, FORWARD(ncclCommAbort, comm));
-  tagc_comm_abort_is_over(ended);
+  tagc_group_ended(nccl, ended);
   tagc_comm_release(ended);
   *real_errno = called_errno;
   return status;
@@ -305,6 +307,8 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     RETURN(tagc_comm_restore(&removed) ? status : tagc_no_memory("a communicator"));
   tagc_comm_collect(comm, true);
   tagc_hierarchy_end(removed.comm, false);
+  if (status == ncclSuccess)
+    tagc_group_ended(nccl, removed.comm);
   tagc_comm_release(removed.comm);
   RETURN(status);
 }
@@ -333,14 +337,13 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) 
 }
 
 /* The communicator's work is aborted, and it may only be shrunk and destroyed: keeps what its children inherit. */
-void tagc_entry_begin_anew(ncclComm_t comm) {
-  const bool nonblocking = tagc_comm_is_nonblocking(comm);
-  struct tagc_agreement agreement = tagc_comm_agreement(comm);
-  agreement.origin.nccl = NULL; /* the trace keeps its handle */
+void tagc_entry_begin_anew(ncclComm_t comm, bool revoked) {
+  struct tagc_listed_comm listed = tagc_comm_listed(comm);
+  listed.agreement.revoked |= revoked;
   struct tagc_comm *ended = tagc_comm_abort(comm);
   tagc_hierarchy_end(ended, true); /* in the group: NCCL finally takes back its own abort, which they may share */
   tagc_comm_release(ended);
-  tagc_comm_add(comm, nonblocking, &agreement);
+  tagc_comm_restore(&listed);
 }
 
 void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status) {
@@ -354,9 +357,9 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   bool together = tagc_hierarchy_open_group(alive);
   ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
   if (watched() && comm && !tagc_real_refuses(status))
-    tagc_entry_begin_anew(comm);
+    tagc_entry_begin_anew(comm, true);
   status = tagc_hierarchy_close_group(alive, together, status);
-  tagc_comm_abort_is_over(alive);
+  tagc_group_ended(nccl, alive);
   tagc_comm_release(alive);
   tagc_entry_note_end(&called, status);
   RETURN(status);

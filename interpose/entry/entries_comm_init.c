@@ -38,7 +38,7 @@ static void note_sharing(struct tagc_agreement *agreement, const ncclConfig_t *c
 /* Does a new child share them? The environment overrides configurations. */
 static bool is_shared(enum tagc_entry function, const struct tagc_agreement *parent) {
   const bool shrink = function == TAGC_ENTRY_ncclCommShrink;
-  if (function == TAGC_ENTRY_ncclCommGrow)
+  if (function == TAGC_ENTRY_ncclCommGrow || parent->revoked)
     return false;
   const long long forced =
     tagc_host_nccl_number(shrink ? "NCCL_COMM_SHRINK_SHARE_RESOURCES" : "NCCL_COMM_SPLIT_SHARE_RESOURCES");
@@ -218,14 +218,14 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
   init.agreement.shares &= !(flags & NCCL_SHRINK_ABORT);
   /* NCCL aborts what runs on the parent, and then takes that back: a call of ours that is between two exchanges must
-   * not begin another one. */
+   * not begin another one. If there is none, the parent is as before, as it is for the ranks that are excluded. */
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   const bool together = tagc_hierarchy_open_group(alive);
-  if (alive)
-    tagc_entry_begin_anew(comm);
+  if (alive && (together || atomic_load(&alive->ownership.entered)))
+    tagc_entry_begin_anew(comm, false);
   ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
   status = tagc_hierarchy_close_group(alive, together, status);
-  tagc_comm_abort_is_over(alive);
+  tagc_group_ended(nccl, alive);
   tagc_comm_release(alive);
   if (flags & NCCL_SHRINK_ABORT)
     tagc_entry_note_end(&called, status);

@@ -19,8 +19,12 @@
 
 /* Work for the end of a group. */
 struct deferred {
+  enum {
+    PASSED,    /* notes a plain call on the stream */
+    DESTROYED, /* destroys op */
+    ENDED,     /* waits for our work on the communicator */
+  } what;
   struct tagc_comm *comm; /* holds a reference; NULL: done */
-  bool is_op;             /* destroys op; else notes a plain call on the stream */
   ncclRedOp_t op;
   cudaStream_t stream;
 };
@@ -153,31 +157,42 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
       user = g->held[i].comm;
   if (!user)
     return false;
-  if (!defer(g, (struct deferred){.comm = user, .is_op = true, .op = op}))
+  if (!defer(g, (struct deferred){.comm = user, .what = DESTROYED, .op = op}))
     tagc_log(TAGC_LOG_WARN, "interpose", "no memory: a user-defined reduction lives until its communicator ends");
   return true;
 }
 
-/* The real group has ended, and has launched the calls forwarded in it. */
-static void note_passed(void *group) {
+void tagc_group_ended(const struct tagc_nccl *nccl, struct tagc_comm *comm) {
+  struct group *g = of_thread[nccl->group];
+  tagc_comm_abort_is_over(comm);
+  if (comm && (!g || !defer(g, (struct deferred){.what = ENDED, .comm = comm})))
+    tagc_comm_await_rest(comm);
+}
+
+/* The real group has ended. It has launched the calls forwarded in it, and ended communicators. */
+static void real_has_ended(void *group) {
   struct group *g = group;
   for (size_t i = 0; i < g->deferred_count; i++) {
     struct deferred *d = &g->deferred[i];
-    if (d->comm && !d->is_op) {
+    if (!d->comm || d->what == DESTROYED)
+      continue;
+    if (d->what == PASSED)
       tagc_order_after_plain(d->comm, d->stream);
-      tagc_comm_release(d->comm);
-      d->comm = NULL;
-    }
+    else
+      tagc_comm_await_rest(d->comm);
+    tagc_comm_release(d->comm);
+    d->comm = NULL;
   }
 }
 
 /* After a failure, a strand may still use the ops (beside.h): they live until their communicators end. */
 static void finish_group(struct group *g, bool failed) {
-  note_passed(g);
+  real_has_ended(g);
   for (size_t i = 0; i < g->deferred_count && !failed; i++) {
     const struct deferred *d = &g->deferred[i];
     /* A launch in the background may still need the op. An aborted communicator's handle may be another's by now. */
-    if (d->is_op && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
+    if (d->what == DESTROYED && !tagc_comm_is_aborted(d->comm) &&
+        !tagc_background_defer_destroy(d->op, d->comm->handle))
       tagc_nccl_group_destroy_op(d->comm, d->op);
   }
   group_free(g);
@@ -219,7 +234,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno) {
   ncclResult_t status, failed = g && g->depth == 1 ? g->error : ncclSuccess;
   if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
     of_thread[nccl->group] = NULL;
-    status = tagc_launch_run(g->held, g->held_count, note_passed, g);
+    status = tagc_launch_run(g->held, g->held_count, real_has_ended, g);
     end_held(g, status);
     finish_group(g, status != ncclSuccess && status != ncclInProgress);
     return status;

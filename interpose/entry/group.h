@@ -31,6 +31,10 @@ ncclResult_t tagc_group_forward(const struct tagc_call *call);
 /* Notes a plain call on a communicator (exec/order.h), now or after the end of the open group. False without memory. */
 bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream);
 
+/* The real library has ended or aborted a communicator, or will when the open group ends: waits for our work on it then
+ * (tagc_comm_await_rest()). NULL: nothing to do. */
+void tagc_group_ended(const struct tagc_nccl *nccl, struct tagc_comm *comm);
+
 /* ncclRedOpDestroy in a group that holds a call with this op: true, and the op is destroyed after the group's end. */
 bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm);
 

@@ -48,11 +48,15 @@ static void sample_call(const struct tagc_call *call) {
   tagc_tune_sample(call);
 }
 
+static void note_plain(struct tagc_call *call) {
+  if (!call_is_collective(call))
+    return;
+  sample_call(call);
+  tagc_call_account(call);
+}
+
 void tagc_rounds_before_plain(struct tagc_call *call) {
-  if (call_is_collective(call)) {
-    sample_call(call);
-    tagc_call_account(call);
-  }
+  note_plain(call);
   tagc_order_before_plain(call->comm, call->stream);
 }
 
@@ -89,6 +93,15 @@ static void add_plain_comm(struct plain *plain, struct tagc_comm *comm) {
     plain->comms[plain->comm_count++] = comm;
 }
 
+/* Orders the calls. The library owns the communicators; after an abort their streams may be gone. */
+static void order_plain(const struct plain *plain, void (*order)(struct tagc_comm *comm, cudaStream_t stream)) {
+  tagc_comms_enter_driver(plain->comms, plain->comm_count);
+  for (size_t i = 0; i < plain->count; i++)
+    if (plain->calls[i]->comm && tagc_comm_has_streams(plain->calls[i]->comm))
+      order(plain->calls[i]->comm, plain->calls[i]->stream);
+  tagc_comms_leave_driver(plain->comms, plain->comm_count);
+}
+
 /* Passes sends and receives of communicators that are unknown. */
 static ncclResult_t pass_unknown(const struct tagc_nccl_group *real, const struct plain *plain) {
   tagc_real_depth++;
@@ -109,19 +122,19 @@ static ncclResult_t pass_plain(const struct tagc_nccl_group *real, struct tagc_c
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
     add_plain_comm(&plain, calls[i]->comm);
-    tagc_rounds_before_plain(calls[i]);
+    note_plain(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
   const struct tagc_timing timing = tagc_times_begin(count == 1 && plain.comm_count ? calls[0] : NULL);
   if (!plain.comm_count) {
     status = pass_unknown(real, &plain);
   } else if (tagc_comms_enter(plain.comms, plain.comm_count)) {
+    order_plain(&plain, tagc_order_before_plain);
     status = tagc_nccl_group_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
+    order_plain(&plain, tagc_order_after_plain);
     tagc_comms_leave(plain.comms, plain.comm_count);
   }
   tagc_times_end(&timing, status);
-  for (size_t i = 0; i < count; i++)
-    tagc_rounds_after_plain(calls[i]);
   if (plain.comms != one)
     free(plain.comms);
   return status;

@@ -14,8 +14,8 @@
  *
  * The sub-communicators live as long as the communicator. An abort of it aborts them first, because a thread may be
  * inside NCCL on their account; a destroy ends them afterwards. Their errors are returned when the program asks about
- * the communicator. With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one aborts all, so none is aborted before the
- * communicator.
+ * the communicator. If they share its connections (splitShare), an abort of one aborts all, so none is aborted before
+ * the communicator.
  *
  * Threads    As in comm.h. Functions that enqueue are called between the start and the end of a real group.
  */

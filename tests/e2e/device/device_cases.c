@@ -529,22 +529,29 @@ static void gone(struct rank *r, const char *when) {
   r->comm = NULL;
 }
 
-/* Aborts a call as soon as it has returned, and uses its result buffer anew: nothing is written to it afterwards. */
-static void reused(struct rank *r, const char *unused) {
+/* Ends the communicator as soon as a call has returned, by an abort, in a group or not, or a destroy. Then uses the
+ * result buffer anew: nothing is written to it afterwards. */
+static void reused(struct rank *r, const char *how) {
   static char pattern[N * sizeof(float)], found[sizeof pattern];
-  (void)unused;
   for (int step = 0; step < VOTE + 2; step++)
     run(r, DEVICE, step);
   fill(r, DEVICE, VOTE + 2);
   (void)call(r);
-  NCCL(ncclCommAbort(r->comm));
+  if (strcmp(how, "group") == 0)
+    NCCL(ncclGroupStart());
+  if (strcmp(how, "destroy") == 0)
+    NCCL(ncclCommDestroy(r->comm));
+  else
+    NCCL(ncclCommAbort(r->comm));
+  if (strcmp(how, "group") == 0)
+    NCCL(ncclGroupEnd());
   r->comm = NULL;
   memset(pattern, 0x5a, sizeof pattern);
   copy(r->recv, pattern, sizeof pattern, DEVICE, true);
   MUST(cuCtxSynchronize());
   copy(found, r->recv, sizeof found, DEVICE, false);
   if (memcmp(found, pattern, sizeof found) != 0) {
-    fprintf(stderr, "rank %d: the result of an aborted call was written after its abort\n", r->rank);
+    fprintf(stderr, "rank %d: the result of a call was written after its communicator's end\n", r->rank);
     _exit(4);
   }
 }
