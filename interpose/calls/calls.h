@@ -35,6 +35,9 @@ enum tagc_collective tagc_call_collective(const struct tagc_call *call);
 /* Reports the next collective to its communicator, and fills that part of the call. ncclSystemError without memory. */
 ncclResult_t tagc_call_observe(struct tagc_call *call);
 
+/* A CUDA graph captures a call of the communicator, which is not observed. */
+void tagc_call_note_capture(struct tagc_comm *comm);
+
 /* The call's turn has come: fills call->decision. */
 void tagc_call_decide(struct tagc_call *call);
 

@@ -96,12 +96,16 @@ static struct tagc_signature signature_of(const struct tagc_call *call) {
                                  (uint8_t)call->op_kind, tagc_comm_dtype(call->type, &dtype)};
 }
 
-/* An unexpected call: slots that may have been mistaken for one another lose their unsent values. */
+/* An unexpected call: slots that may have been mistaken for one another lose their unsent values. In a group, calls
+ * before it have been observed and have yet to run: what they leave is void, too (exec/reduce_scatter.c). */
 static void lose_track(struct tagc_comm *comm) {
   size_t count;
   const uint32_t *suspects = tagc_cycle_suspects(comm->observed.cycle, &count);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     tagc_slot_drop_residual(comm, suspects[i]);
+    if (suspects[i] < comm->slot_count)
+      comm->slots[suspects[i]].state.void_before = comm->observed.calls;
+  }
   comm->observed.cycle_disturbed = true;
   tagc_allgathers_forget(comm);
 }
@@ -132,6 +136,7 @@ static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call,
   struct tagc_sighting seen;
   if (*tagc_library_options()->calls)
     tagc_record_call(comm->ledger->number, comm->rank, comm->nranks, &signature);
+  call->number = ++comm->observed.calls;
   tagc_cycle_observe(comm->observed.cycle, &signature, &seen);
   if (seen.lost)
     lose_track(comm);
@@ -147,6 +152,14 @@ static ncclResult_t observe_call(struct tagc_comm *comm, struct tagc_call *call,
     tagc_progress_call(comm);
   fill_call(comm, call, &seen);
   return ncclSuccess;
+}
+
+/* Its replays are not seen, so what is unsent would come many steps too late. */
+void tagc_call_note_capture(struct tagc_comm *comm) {
+  pthread_mutex_lock(&comm->lock);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    tagc_slot_drop_residual(comm, i);
+  pthread_mutex_unlock(&comm->lock);
 }
 
 ncclResult_t tagc_call_observe(struct tagc_call *call) {

@@ -34,7 +34,8 @@ struct tagc_call {
   enum tagc_cycle_state state;
   int slot;                    /* of a reduce-scatter in sync, else -1 */
   int allgather;               /* of an all-gather of parameters in sync (tagc_cycle_allgathers()), else -1 */
-  uint64_t lock_number, cycle; /* of the communicator when the call was made */
+  uint64_t lock_number, cycle; /* of the communicator when the call was observed */
+  uint64_t number;             /* among the communicator's calls, from 1 on */
   bool resync_pending;         /* likewise */
   bool calls_skipped;          /* unexpected, but placed: nothing else in the cycle looks like it */
   enum tagc_op op_kind;
@@ -51,6 +52,10 @@ struct tagc_call {
 /* The function that the program called. */
 static inline enum tagc_entry tagc_call_function(const struct tagc_call *call) {
   return call->twin ? call->twin : call->entry;
+}
+
+static inline bool tagc_call_is_collective(const struct tagc_call *call) {
+  return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
 }
 
 /* A copy of a call that goes on after the program's call has returned: it holds references to its communicator, if that

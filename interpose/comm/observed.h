@@ -11,6 +11,7 @@
 
 struct tagc_observed {
   struct tagc_cycle *cycle;
+  uint64_t calls;          /* observed so far */
   uint64_t lock_number;    /* number of locks so far */
   uint64_t cycle_number;   /* cycles started since the lock */
   uint64_t cycles_before;  /* of earlier locks: TAGC_SPARSITY goes on counting */

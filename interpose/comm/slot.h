@@ -20,6 +20,7 @@ struct tagc_slot_state {
   uint64_t calls;          /* compressed so far: seeds are made from this */
   bool residual_empty;     /* the residual's content is void */
   uint64_t residual_cycle; /* the last cycle that changed it */
+  uint64_t void_before;    /* calls with smaller numbers leave a void residual */
   bool dirty;              /* compressed since the last flush */
   unsigned surplus_calls;  /* calls in a row that had more values than room on some rank */
   bool sample_due;         /* for the trace (exec/loss_samples.h) */

@@ -93,7 +93,7 @@ static bool may_be_held(const struct tagc_call *c) {
   const bool is_root = c->root == c->comm->rank;
   const bool sends = is_root || (c->entry != TAGC_ENTRY_ncclBroadcast && c->entry != TAGC_ENTRY_ncclScatter);
   const bool receives = is_root || (c->entry != TAGC_ENTRY_ncclReduce && c->entry != TAGC_ENTRY_ncclGather);
-  if (tagc_rounds_takes(c))
+  if (tagc_call_may_compress(c) && c->entry != TAGC_ENTRY_ncclAllReduce)
     return true;
   return c->root >= 0 && c->root < c->comm->nranks && is_type(c) &&
          (!is_reduction || (int)c->type <= (int)ncclBfloat16) &&
@@ -141,13 +141,14 @@ static enum tagc_reason unheld_reason(struct tagc_call *call) {
   return call->allgather >= 0 ? reason : TAGC_REASON_function;
 }
 
-/* Runs a call that is part of the cycle. */
+/* Runs a call that is part of the cycle. One in a group is observed when that launches: it may be estimated only
+ * (ncclGroupSimulateEnd), or dropped, on this rank alone. */
 static ncclResult_t run_observed(struct tagc_call *call) {
+  if (tagc_group_is_open(call->nccl) && may_be_held(call))
+    return tagc_group_hold(call) ? ncclSuccess : tagc_no_memory("a call of a group");
   ncclResult_t status = tagc_call_observe(call);
   if (status != ncclSuccess)
     return status;
-  if (tagc_group_is_open(call->nccl) && may_be_held(call))
-    return tagc_group_hold(call) ? ncclSuccess : tagc_no_memory("a call of a group");
   if (tagc_rounds_takes(call))
     return tagc_launch_run(call, 1, NULL, NULL);
   tagc_changes_sample(call);
@@ -159,7 +160,7 @@ static ncclResult_t run_observed(struct tagc_call *call) {
 
 /* Calls that a CUDA graph captures are not part of the cycle. */
 static ncclResult_t pass_captured(struct tagc_call *call) {
-  call->slot = call->allgather = -1;
+  tagc_call_note_capture(call->comm);
   tagc_hierarchy_note_capture(call->comm);
   return pass_accounted(call, TAGC_REASON_capture);
 }
@@ -173,8 +174,11 @@ static bool find_reduction(struct tagc_call *call) {
 }
 
 static ncclResult_t run_on_comm(struct tagc_call *call) {
+  call->slot = call->allgather = -1; /* until it is observed */
   if (!tagc_background_clear(call->comm))
     return ncclInvalidArgument; /* as in NCCL: the previous call has not been seen to succeed */
+  if (!call->count)
+    return tagc_forward(call);  /* NCCL drops it, so another rank may leave it out */
   if (call->comm->nranks < 2) { /* NCCL runs it at once, even inside a group */
     call->decision.reason = TAGC_REASON_one_rank;
     return tagc_forward(call);

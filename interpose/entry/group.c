@@ -226,13 +226,22 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno) {
   return status;
 }
 
+/* The held collectives will run. An error spoils the group. */
+static ncclResult_t observe_held(struct group *g) {
+  for (size_t i = 0; i < g->held_count && g->error == ncclSuccess; i++)
+    if (g->held[i].comm && tagc_call_is_collective(&g->held[i]))
+      g->error = tagc_call_observe(&g->held[i]);
+  return g->error;
+}
+
 ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno) {
   __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
   struct group *g = of_thread[nccl->group];
   if (!real)
     return ncclSystemError;
-  ncclResult_t status, failed = g && g->depth == 1 ? g->error : ncclSuccess;
-  if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
+  const bool last = g && g->depth == 1;
+  ncclResult_t status, failed = last ? observe_held(g) : ncclSuccess;
+  if (last && g->held_count && failed == ncclSuccess) {
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, real_has_ended, g);
     end_held(g, status);

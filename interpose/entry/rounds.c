@@ -19,13 +19,9 @@ bool tagc_rounds_takes(const struct tagc_call *call) {
   return tagc_call_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
 }
 
-static bool call_is_collective(const struct tagc_call *call) {
-  return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
-}
-
 /* Decides a call from the facts of this moment. */
 static void decide_now(struct tagc_call *call) {
-  if (call_is_collective(call))
+  if (tagc_call_is_collective(call))
     tagc_call_decide(call);
   else
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
@@ -33,7 +29,8 @@ static void decide_now(struct tagc_call *call) {
 
 void tagc_rounds_foresee(struct tagc_call *call) {
   decide_now(call);
-  const bool passes = call->decision.action == TAGC_PASS, votes = call_is_collective(call) && tagc_vote_is_due(call);
+  const bool passes = call->decision.action == TAGC_PASS,
+             votes = tagc_call_is_collective(call) && tagc_vote_is_due(call);
   call->rounds = votes || !passes;
   call->meets = votes || (!passes && tagc_execute_waits(call));
 }
@@ -49,7 +46,7 @@ static void sample_call(const struct tagc_call *call) {
 }
 
 static void note_plain(struct tagc_call *call) {
-  if (!call_is_collective(call))
+  if (!tagc_call_is_collective(call))
     return;
   sample_call(call);
   tagc_call_account(call);
@@ -227,18 +224,22 @@ static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round) {
   return earlier == round && tagc_rounds_takes(&calls[i]);
 }
 
-static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
-                               struct tagc_call **chosen) {
-  ncclResult_t status = ncclSuccess;
+/* Passes the collectives, or the messages, that take no round. */
+static ncclResult_t pass_others(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
+                                bool collectives, struct tagc_call **chosen) {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
-    if (!tagc_rounds_takes(&calls[i])) {
+    if (!tagc_rounds_takes(&calls[i]) && tagc_call_is_collective(&calls[i]) == collectives) {
       decide_now(&calls[i]);
       chosen[n++] = &calls[i];
     }
-  if (n)
-    status = pass_plain(real, chosen, n);
-  n = 1;
+  return n ? pass_plain(real, chosen, n) : ncclSuccess;
+}
+
+static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
+                               struct tagc_call **chosen) {
+  ncclResult_t status = pass_others(real, calls, count, true, chosen);
+  size_t n = 1;
   for (size_t round = 0; n && status == ncclSuccess; round++) {
     n = 0;
     for (size_t i = 0; i < count; i++)
@@ -247,7 +248,7 @@ static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_c
     if (n)
       status = run_one_round(real, chosen, n);
   }
-  return status;
+  return status == ncclSuccess ? pass_others(real, calls, count, false, chosen) : status;
 }
 
 ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {

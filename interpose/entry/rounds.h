@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The calls of one communicator in a launch, by one rank or by several of this thread.
  *
- * Calls that are never compressed go first, in one group, as NCCL fuses them. The others run in rounds: the first one
- * of each rank, then the second one, and so on, whether a rank makes them in a group or one by one. A round first holds
- * the vote, if it is due, and then runs the calls.
+ * Collectives that are never compressed go first, in one group, as NCCL fuses them. The others run in rounds: the first
+ * one of each rank, then the second one, and so on, whether a rank makes them in a group or one by one. A round first
+ * holds the vote, if it is due, and then runs the calls. Sends and receives go last, in one group. NCCL, too, runs them
+ * after the collectives of a group; payloads may be messages between the same two ranks, which NCCL matches in order.
  *
  * Must be outside a group. Errors: the real library's first one; ncclInternalError after an abort meanwhile;
  * ncclSystemError without memory.

@@ -234,13 +234,15 @@ static void reduce_lay_out(struct tagc_work *w) {
   }
 }
 
-/* After the call the residual holds the unsent values. */
+/* After the call the residual holds the unsent values. They are dropped if the slot was perhaps another's. */
 static void commit_residual(const struct tagc_work *w) {
   struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
   slot->state.residual_empty = w->call->decision.action == TAGC_FLUSH;
   slot->state.dirty = !slot->state.residual_empty && slot->memory.residual != NULL;
   if (slot->state.dirty)
     slot->state.residual_cycle = w->call->cycle;
+  if (w->call->number < slot->state.void_before)
+    tagc_slot_drop_residual(w->call->comm, (size_t)w->call->slot);
 }
 
 /* The call has failed. If the residual was encoded, it lacks the values under way, which are lost: the rest of it is

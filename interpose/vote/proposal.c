@@ -30,7 +30,8 @@ static bool is_checked(const struct tagc_call *call) {
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_allgathers_await_vote(comm, call) ||
                 (tagc_comm_awaits_vote(comm, call) && tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle) &&
-                 (comm->changes.watched || tagc_proposal_is_eligible(comm, (size_t)call->slot)));
+                 (comm->changes.watched || comm->vote.asks_shards || /* the vote may make it eligible */
+                  tagc_proposal_is_eligible(comm, (size_t)call->slot)));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
 }

@@ -116,6 +116,66 @@ static void simulated(void) {
   ok(good, "a simulated group runs nothing; the next steps are exact");
 }
 
+/* Steps of three alike layers and a smaller one. */
+static bool run_layers(int from, int to) {
+  enum { LAYERS = 3 };
+  static float sums[LAYERS][RANKS][N], small[RANKS][N / 2];
+  bool good = true;
+  for (int step = from; step < to; step++) {
+    good &= begin_step(step, 1);
+    for (int i = 0; i < RANKS; i++) {
+      struct rank *r = &ranks[i];
+      for (int layer = 0; layer < LAYERS; layer++)
+        good &= reduce_into(r, sums[layer][i], ncclSum) == ncclSuccess;
+      good &= ncclReduceScatter(r->send, small[i], N / 2, ncclFloat, ncclSum, r->comm, NULL) == ncclSuccess;
+    }
+    good &= end_groups(1);
+    for (int layer = 0; layer < LAYERS; layer++)
+      for (int i = 0; i < RANKS; i++) {
+        memcpy(ranks[i].out, sums[layer][i], sizeof sums[layer][i]);
+        good &= is_sum(&ranks[i], step);
+      }
+  }
+  return good;
+}
+
+/* An estimate is one rank's own affair: the others know nothing of it. */
+static void simulated_by_one(void) {
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  bool good = start(0) && run_layers(0, STEPS) && begin_step(STEPS, 1) && reduce_scatter(&ranks[0]) == ncclSuccess;
+  good &= ncclGroupSimulateEnd(&info) == ncclSuccess && run_layers(STEPS, 2 * STEPS);
+  finish();
+  ok(good, "a rank alone simulates a group: the next steps are exact");
+}
+
+static void *send_beside(void *argument) {
+  static float sent[100], got[100];
+  struct rank *r = argument;
+  r->good = true;
+  for (int step = 0; step < 2 * STEPS; step++) {
+    fill(r, step);
+    for (int i = 0; i < 100 && r->rank == 0; i++)
+      sent[i] = (float)(step + i);
+    if (r->rank == 0) {
+      r->good &= ncclGroupStart() == ncclSuccess && reduce_scatter(r) == ncclSuccess;
+      r->good &= ncclSend(sent, 100, ncclFloat, 1, r->comm, r->stream) == ncclSuccess;
+      r->good &= ncclGroupEnd() == ncclSuccess;
+    } else {
+      r->good &= reduce_scatter(r) == ncclSuccess;
+      r->good &= ncclRecv(got, 100, ncclFloat, 0, r->comm, r->stream) == ncclSuccess && got[99] == (float)(step + 99);
+    }
+    r->good &= is_sum(r, step);
+  }
+  return NULL;
+}
+
+/* NCCL runs the messages of a group after its collectives, so this rank's partner may use no group. */
+static void messages_beside(void) {
+  bool good = start(0) && run_all(send_beside);
+  finish();
+  ok(good, "a message in a group with a reduce-scatter, received after it: %d steps are exact", 2 * STEPS);
+}
+
 static void *leave_open(void *argument) {
   bool *good = argument;
   float two = 2;
@@ -205,6 +265,8 @@ int main(void) {
   refused_call(STEPS, "of compressed calls");
   ended_too_often();
   simulated();
+  simulated_by_one();
+  messages_beside();
   never_ended();
   failed_end(0, "plain calls");
   failed_end(UNCOMPRESSED, "a vote");
