@@ -144,7 +144,7 @@ void tagc_ab_begin(struct tagc_ab_windows *w, size_t longest) {
 void tagc_ab_add(struct tagc_ab_windows *w, const struct tagc_ab_step *step) {
   const bool near = follows(w, step);
   if (near && step->side == w->step.side) {
-    if (step->counts && list_grows(&w->ms))
+    if (step->counts && step->side != TAGC_AB_NEITHER && list_grows(&w->ms)) /* without a vote there is no other */
       w->ms.values[w->ms.count++] = step->ms;
   } else { /* the first step of a window does not count */
     if (w->any)

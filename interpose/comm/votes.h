@@ -16,13 +16,14 @@ struct tagc_comm;
 struct tagc_comm_vote {
   uint64_t cycle; /* the first vote is due in this cycle, or was held in it */
   bool held;
-  bool asks_shards;     /* all-reduces that nothing proves: the ranks ask first if they are shards of gradients */
-  bool are_shards;      /* they are: their sums are gradients (slot.h) */
-  bool asks_map;        /* TAGC_LAYERMAP=torch: before all else the ranks compare what their PyTorch says */
-  bool map_told;        /* why there is no such map was logged, once and for all */
-  uint32_t count;       /* votes so far */
-  bool all_to_all;      /* messages go by ncclAlltoAll, which the vote found faster */
-  bool keeps_residuals; /* some slot has one; all ranks alike */
+  bool asks_shards;       /* all-reduces that nothing proves: the ranks ask first if they are shards of gradients */
+  bool are_shards;        /* they are: their sums are gradients (slot.h) */
+  bool asks_map;          /* TAGC_LAYERMAP=torch: before all else the ranks compare what their PyTorch says */
+  unsigned map_postponed; /* by so many cycles, as a rank's answer was not there */
+  bool map_told;          /* why there is no such map was logged, once and for all */
+  uint32_t count;         /* votes so far */
+  bool all_to_all;        /* messages go by ncclAlltoAll, which the vote found faster */
+  bool keeps_residuals;   /* some slot has one; all ranks alike */
 };
 
 /* Per lock: samples of what is gathered and reduce-scattered, in two cycles before the vote (vote/changes.h). */

@@ -274,7 +274,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t comm, int *real_errno) {
   int called_errno = *real_errno;
   struct tagc_comm *ended = tagc_comm_abort(comm);
-  tagc_comm_collect(comm, true);
+  if (comm) /* NULL would mean all of this thread */
+    tagc_comm_collect(comm, true);
   tagc_ranges_forget(comm);
   const bool together = tagc_hierarchy_open_group(ended);
   tagc_hierarchy_end(ended, true);
@@ -305,7 +306,8 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
   if (tagc_real_refuses(status))
     RETURN(tagc_comm_restore(&removed) ? status : tagc_no_memory("a communicator"));
-  tagc_comm_collect(comm, true);
+  if (comm) /* NULL would mean all of this thread */
+    tagc_comm_collect(comm, true);
   tagc_hierarchy_end(removed.comm, false);
   if (status == ncclSuccess)
     tagc_group_ended(nccl, removed.comm);

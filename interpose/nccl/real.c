@@ -277,8 +277,8 @@ static const struct tagc_real_caller *recall(const void *address) {
   return NULL;
 }
 
-/* Two threads may remember the same object twice: no harm. */
-static void remember_caller(const struct tagc_object *object, const struct tagc_nccl *nccl) {
+/* Two threads may remember the same object twice: no harm. False: no room. */
+static bool remember_caller(const struct tagc_object *object, const struct tagc_nccl *nccl) {
   static atomic_flag first_taken;
   unsigned room = sizeof callers / sizeof *callers;
   struct tagc_real_caller *c = NULL;
@@ -291,10 +291,11 @@ static void remember_caller(const struct tagc_object *object, const struct tagc_
     c = i < room ? &callers[i] : NULL;
   }
   if (!c)
-    return;
+    return false;
   atomic_store_explicit(&c->low, object->low, memory_order_relaxed);
   c->nccl = nccl;
   atomic_store_explicit(&c->size, object->high - object->low, memory_order_release);
+  return true;
 }
 
 /* Is it a function of NCCL that this library does not export? Its callers are bound past us. */
@@ -390,9 +391,8 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller) {
   const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL, true);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
   bool good = nccl != &tagc_real_none && keep_loaded(nccl); /* if it cannot be kept, it still exists for this call */
-  if (handle && good && !opening)
-    remember_caller(&object, seen);
-  else if (handle)
+  const bool remembered = handle && good && !opening && remember_caller(&object, seen);
+  if (handle && !remembered)
     dlclose(handle); /* without an NCCL nothing is known of the caller */
   errno = saved;
   return nccl;

@@ -197,7 +197,7 @@ static void write_context(struct context *context) {
 /* Runs before the trace ends: it was registered later. NCCL's threads may still run. */
 static void write_contexts_at_exit(void *unused) {
   (void)unused;
-  if (contexts_owner != getpid())
+  if (contexts_owner != getpid() || tagc_trace_is_adding())
     return;
   for (size_t i = 0; i < TAGC_PROFILER_CONTEXTS; i++) {
     struct context *context = atomic_load(&contexts[i]);

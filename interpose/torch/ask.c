@@ -79,6 +79,16 @@ static bool holds_lock(const struct python *python) {
 
 /* ---- the question ------------------------------------------------------------------------------------------------ */
 
+/* Shared by the caller and the thread; the last one frees it. */
+struct question {
+  struct python python;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  char *text, *answer;
+  int nranks, users;
+  bool looks_everywhere, may_wait, answered, abandoned;
+};
+
 static char *join_lines(void) {
   size_t bytes = 1;
   for (size_t i = 0; i < LINES; i++)
@@ -103,22 +113,25 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 static void register_fork(void) { __register_atfork(NULL, NULL, collect_in_child, NULL); }
 
 /* Runs the question with the interpreter's lock. Returns its answer; NULL: no memory, or no answer. */
-static char *run_question(const struct python *python, const char *text, int nranks, bool looks_everywhere) {
+static char *run_question(const struct question *q) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  object *type, *value, *trace, *names = NULL, *ranks = NULL, *looks = NULL, *result = NULL;
+  const struct python *python = &q->python;
+  object *type, *value, *trace, *names = NULL, *ranks = NULL, *looks = NULL, *waits = NULL, *result = NULL;
   char *answer = NULL;
   python->PyErr_Fetch(&type, &value, &trace);
   object *builtins = python->PyEval_GetBuiltins();
   names = builtins ? python->PyDict_New() : NULL;
-  ranks = names ? python->PyLong_FromLong(nranks) : NULL;
-  looks = ranks ? python->PyLong_FromLong(looks_everywhere) : NULL;
+  ranks = names ? python->PyLong_FromLong(q->nranks) : NULL;
+  looks = ranks ? python->PyLong_FromLong(q->looks_everywhere) : NULL;
+  waits = looks ? python->PyLong_FromLong(q->may_wait) : NULL;
   pthread_once(&once, register_fork);
   const bool collects = python->is_collecting && python->is_collecting();
   atomic_fetch_add(&pauses, collects);
-  if (looks && python->PyDict_SetItemString(names, "__builtins__", builtins) == 0 &&
+  if (waits && python->PyDict_SetItemString(names, "__builtins__", builtins) == 0 &&
       python->PyDict_SetItemString(names, "ranks", ranks) == 0 &&
-      python->PyDict_SetItemString(names, "looks_everywhere", looks) == 0)
-    result = python->PyRun_String(text, FILE_INPUT, names, names);
+      python->PyDict_SetItemString(names, "looks_everywhere", looks) == 0 &&
+      python->PyDict_SetItemString(names, "may_wait", waits) == 0)
+    result = python->PyRun_String(q->text, FILE_INPUT, names, names);
   object *said = result ? python->PyDict_GetItemString(names, "answer") : NULL;
   const char *words = said ? python->PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
   if (words)
@@ -126,6 +139,8 @@ static char *run_question(const struct python *python, const char *text, int nra
   if (result)
     python->Py_DecRef(result);
   atomic_fetch_sub(&pauses, collects);
+  if (waits)
+    python->Py_DecRef(waits);
   if (looks)
     python->Py_DecRef(looks);
   if (ranks)
@@ -138,16 +153,6 @@ static char *run_question(const struct python *python, const char *text, int nra
 }
 
 /* ---- a thread that asks ------------------------------------------------------------------------------------------ */
-
-/* Shared by the caller and the thread; the last one frees it. */
-struct question {
-  struct python python;
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  char *text, *answer;
-  int nranks, users;
-  bool looks_everywhere, answered, abandoned;
-};
 
 static void leave_question(struct question *q) {
   const bool last = --q->users == 0;
@@ -167,7 +172,7 @@ static void *ask_with_lock(void *q_) {
   pthread_mutex_lock(&q->lock);
   const bool abandoned = q->abandoned;
   pthread_mutex_unlock(&q->lock);
-  char *answer = abandoned ? NULL : run_question(&q->python, q->text, q->nranks, q->looks_everywhere);
+  char *answer = abandoned ? NULL : run_question(q);
   q->python.PyGILState_Release(state);
   pthread_mutex_lock(&q->lock);
   q->answer = answer;
@@ -177,7 +182,7 @@ static void *ask_with_lock(void *q_) {
   return NULL;
 }
 
-static struct question *make_question(const struct python *python, int nranks, bool looks_everywhere) {
+static struct question *make_question(const struct python *python, int nranks, bool looks_everywhere, bool may_wait) {
   struct question *q = calloc(1, sizeof *q);
   pthread_condattr_t attributes;
   if (!q)
@@ -185,6 +190,7 @@ static struct question *make_question(const struct python *python, int nranks, b
   q->python = *python;
   q->nranks = nranks;
   q->looks_everywhere = looks_everywhere;
+  q->may_wait = may_wait;
   q->users = 1;
   q->text = join_lines();
   pthread_mutex_init(&q->lock, NULL);
@@ -192,7 +198,11 @@ static struct question *make_question(const struct python *python, int nranks, b
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&q->changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  return q;
+  if (q->text)
+    return q;
+  pthread_mutex_lock(&q->lock);
+  leave_question(q);
+  return NULL;
 }
 
 /* Waits for the thread. Returns its answer; NULL: none in time, or none. */
@@ -223,7 +233,7 @@ static char *ask_beside(struct question *q, uint64_t seconds, bool *is_late, cha
 }
 
 static char *ask_here(struct question *q) {
-  char *answer = run_question(&q->python, q->text, q->nranks, q->looks_everywhere);
+  char *answer = run_question(q);
   pthread_mutex_lock(&q->lock);
   leave_question(q);
   return answer;
@@ -232,11 +242,63 @@ static char *ask_here(struct question *q) {
 static atomic_bool was_late;
 bool tagc_torch_was_late(void) { return atomic_load(&was_late); }
 
-struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest,
+/* The answer of the interpreter, in time; NULL: none, and *why. */
+static char *ask_now(const struct python *python, int nranks, bool looks_everywhere, uint64_t seconds,
+                     char why[TAGC_TORCH_WHY]) {
+  bool is_late = false;
+  struct question *q = make_question(python, nranks, looks_everywhere, false);
+  snprintf(why, TAGC_TORCH_WHY, "no memory");
+  if (!q)
+    return NULL;
+  char *answer = holds_lock(python) ? ask_here(q) : ask_beside(q, seconds, &is_late, why);
+  if (is_late) {
+    atomic_store(&was_late, true);
+    snprintf(why, TAGC_TORCH_WHY, "the interpreter was busy for %d seconds (TAGC_TORCH_TIMEOUT)", (int)seconds);
+  }
+  return answer;
+}
+
+/* The question that waits for DDP, one in a process. It keeps a use for the caller that takes its answer. */
+static pthread_mutex_t ddp_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct question *of_ddp;
+
+static void begin_asking_ddp(const struct python *python, int nranks) {
+  struct question *q = make_question(python, nranks, true, true);
+  if (!q)
+    return;
+  q->users++;
+  of_ddp = q;
+  if (tagc_thread_start(ask_with_lock, q))
+    return;
+  of_ddp = NULL;
+  q->users = 1;
+  pthread_mutex_lock(&q->lock);
+  leave_question(q);
+}
+
+/* Takes the answer of DDP about so many ranks, which the caller frees; NULL: there is none yet. */
+static char *take_answer_of_ddp(int nranks) {
+  struct question *q = of_ddp;
+  if (!q || q->nranks != nranks)
+    return NULL;
+  pthread_mutex_lock(&q->lock);
+  const bool answered = q->answered;
+  if (!answered) {
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+  }
+  char *answer = q->answer ? q->answer : strdup("!DDP does not tell its buckets");
+  q->answer = NULL;
+  of_ddp = NULL;
+  leave_question(q);
+  return answer;
+}
+
+struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest, bool *later,
                                   char why[TAGC_TORCH_WHY]) {
   struct python python;
-  bool is_late = false;
   *digest = 0;
+  *later = false;
   if (atomic_load(&was_late)) {
     snprintf(why, TAGC_TORCH_WHY, "the interpreter was busy too long before");
     return NULL;
@@ -245,17 +307,24 @@ struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t se
     snprintf(why, TAGC_TORCH_WHY, "this process runs no Python, or none that other libraries can reach");
     return NULL;
   }
-  struct question *q = make_question(&python, nranks, looks_everywhere);
-  snprintf(why, TAGC_TORCH_WHY, "no memory");
-  if (!q || !q->text) {
-    free(q);
-    return NULL;
+  pthread_mutex_lock(&ddp_lock);
+  char *answer = take_answer_of_ddp(nranks);
+  *later = !answer && of_ddp;
+  pthread_mutex_unlock(&ddp_lock);
+  if (!answer && !*later)
+    answer = ask_now(&python, nranks, looks_everywhere, seconds, why);
+  if (answer && strcmp(answer, "?") == 0) {
+    pthread_mutex_lock(&ddp_lock);
+    if (!of_ddp)
+      begin_asking_ddp(&python, nranks);
+    *later = of_ddp != NULL;
+    pthread_mutex_unlock(&ddp_lock);
+    free(answer);
+    answer = NULL;
+    snprintf(why, TAGC_TORCH_WHY, "no thread can ask DDP");
   }
-  char *answer = holds_lock(&python) ? ask_here(q) : ask_beside(q, seconds, &is_late, why);
-  if (is_late) {
-    atomic_store(&was_late, true);
-    snprintf(why, TAGC_TORCH_WHY, "the interpreter was busy for %d seconds (TAGC_TORCH_TIMEOUT)", (int)seconds);
-  }
+  if (*later)
+    snprintf(why, TAGC_TORCH_WHY, "DDP did not tell its buckets in several steps");
   struct tagc_model *model = answer ? tagc_torch_read(answer, digest, why) : NULL;
   free(answer);
   return model;

@@ -12,6 +12,10 @@
  *              another thread forks meanwhile collects again. Of modules the question reads dictionaries alone: no
  *              method or property of the program runs.
  *
+ * DDP          Only its logger knows the order of its buckets, and takes the reducer's mutex for that. The thread that
+ *              calls NCCL from DDP's hooks holds it. So that question has a thread of its own, which nobody waits for:
+ *              the mutex is free between two hooks, and a later call gets the answer.
+ *
  * The default  is to ask if TAGC_LAYERS or TAGC_SKIP name kinds, as only PyTorch knows these. Two risks are left:
  *              - whoever holds the lock may wait for the caller: then all ranks wait for the time-out, once. PyTorch
  *                gives the lock away before it waits for anything;
@@ -31,9 +35,9 @@
 enum { TAGC_TORCH_WHY = 240 };
 
 /* The model that `nranks` ranks of this program train together, which the caller frees, and the digest of its map,
- * never 0. NULL: *why, also if the interpreter is not free within `seconds`. Only who looks everywhere finds FSDP1 and
- * DDP. */
-struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest,
+ * never 0. NULL: *why, also if the interpreter is not free within `seconds`, or *later: ask again in a later cycle.
+ * Only who looks everywhere finds FSDP1 and DDP. */
+struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest, bool *later,
                                   char why[TAGC_TORCH_WHY]);
 
 /* True if the interpreter was not free in time. */

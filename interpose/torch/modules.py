@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs in the interpreter of a program that trains with PyTorch (ask.h). `ranks` is the size of a communicator, and
 # `looks_everywhere` allows to look through all objects. `answer` becomes the map (tagc-map(5)) of the model that so many
-# ranks shard or replicate, or "!" and why there is none. It reads attributes alone: it loads no module, and leaves all as
-# it was.
+# ranks shard or replicate, or "!" and why there is none; or "?" if it takes a wait for DDP, and not `may_wait`. It reads
+# attributes alone: it loads no module, and leaves all as it was.
 
 
-def ask(ranks, looks_everywhere):
+class Waits(Exception):
+    pass
+
+
+def ask(ranks, looks_everywhere, may_wait):
     import gc
     import sys
 
@@ -49,7 +53,10 @@ def ask(ranks, looks_everywhere):
                 if p is not None and p.requires_grad and not is_ignored and id(p) not in seen:
                     seen.add(id(p))
                     own.append((module, name, shape_of(p)))
-        said = ddp.logger._get_ddp_logging_data() if getattr(ddp, "logger", None) is not None else None
+        logger = getattr(ddp, "logger", None)
+        if logger is not None and not may_wait:
+            raise Waits     # for the reducer's mutex, which the thread of DDP's hooks holds while a call of NCCL waits for us
+        said = logger._get_ddp_logging_data() if logger is not None else None
         order = getattr(said, "strs_map", {}).get("rebuilt_per_bucket_param_indices", "")
         order = [int(i) for i in order.replace(",", " ").split()]
         if getattr(said, "ints_map", {}).get("has_rebuilt_buckets") and sorted(order) != list(range(len(own))):
@@ -373,9 +380,11 @@ try:
     collects = gc.isenabled()
     gc.disable()                # no finalizer of the program runs in this thread, which holds up a call
     try:
-        answer = ask(ranks, looks_everywhere)
+        answer = ask(ranks, looks_everywhere, may_wait)
     finally:
         if collects:
             gc.enable()
+except Waits:
+    answer = "?"
 except BaseException as e:      # whatever a version of PyTorch may lack: the program must not see it
     answer = "!%s: %.200s" % (type(e).__name__, e)

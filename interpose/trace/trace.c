@@ -336,6 +336,8 @@ bool tagc_trace_begin(void) {
   return tagc_trace_on();
 }
 
+bool tagc_trace_is_adding(void) { return adding; }
+
 void tagc_trace_add(const struct tagc_trace_record *record) {
   if (!tagc_trace_on() || !belongs_to_process())
     return;

@@ -60,6 +60,8 @@ void tagc_trace_start(const struct tagc_options *options);
 
 /* Adds a copy of a record. */
 void tagc_trace_add(const struct tagc_trace_record *record);
+/* Is this thread in tagc_trace_add()? Then a signal's handler that ends the process has interrupted it. */
+bool tagc_trace_is_adding(void);
 
 /* ---- between these files ----------------------------------------------------------------------------------------- */
 

@@ -100,6 +100,7 @@ void tagc_message_probe(struct tagc_message *m, struct tagc_probe *probe) {
 }
 
 void tagc_message_map(struct tagc_message *m, struct tagc_vote_map *map) {
+  tagc_message_flag(m, &map->answered);
   tagc_message_flag(m, &map->found);
   carry_range(m, &map->digest);
 }

@@ -24,7 +24,7 @@ struct tagc_message {
 /* The number of int64 of each; the hosts take one more for each rank. */
 enum {
   TAGC_MESSAGE_FLAG = 1,
-  TAGC_MESSAGE_MAP = 3,
+  TAGC_MESSAGE_MAP = 4,
   TAGC_MESSAGE_CHANGE = 2,
   TAGC_MESSAGE_HOSTS = 1,
   TAGC_MESSAGE_SAMPLE = 8 + 4 * TAGC_CANDIDATES,
@@ -77,6 +77,7 @@ static inline bool tagc_vote_is_same(struct tagc_vote_range range) { return rang
 
 /* TAGC_LAYERMAP=torch: what PyTorch says on a rank. */
 struct tagc_vote_map {
+  bool answered; /* else the rank will have an answer in a later cycle */
   bool found;
   struct tagc_vote_range digest;
 };

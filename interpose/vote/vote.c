@@ -28,7 +28,7 @@ static bool due(const struct tagc_comm *comm, const struct tagc_call *call) {
 
 /* Before the first call of a slot, so that samples of gradients are of the parts that the map selects. */
 static bool map_due(const struct tagc_comm *comm, const struct tagc_call *call) {
-  return comm->vote.asks_map && tagc_comm_awaits_vote(comm, call);
+  return comm->vote.asks_map && call->cycle > comm->vote.map_postponed && tagc_comm_awaits_vote(comm, call);
 }
 
 bool tagc_vote_is_due(const struct tagc_call *call) {
@@ -55,6 +55,7 @@ struct vote {
   bool reserved;                 /* the memory for this rank's proposal */
   struct tagc_model *model;      /* TAGC_LAYERMAP=torch: what PyTorch says here; NULL: nothing */
   uint64_t model_digest;
+  bool map_later; /* PyTorch's answer is not there yet */
 };
 
 /* The votes of this thread's ranks. */
@@ -216,13 +217,29 @@ static void tell_no_map(struct tagc_comm *comm, const char *why) {
 }
 
 static void pack_map(struct vote *v, struct tagc_message *message) {
-  tagc_message_map(
-    message, &(struct tagc_vote_map){.found = v->model, .digest = tagc_vote_own((int64_t)(v->model_digest >> 2))});
+  tagc_message_map(message, &(struct tagc_vote_map){.answered = !v->map_later,
+                                                    .found = v->model,
+                                                    .digest = tagc_vote_own((int64_t)(v->model_digest >> 2))});
+}
+
+/* A rank's answer will come: all ask again in the next cycle, a few times, and all that follows is a cycle later. */
+static bool postpone_map(struct tagc_comm *comm) {
+  enum { MOST = 4 };
+  if (comm->vote.map_postponed == MOST)
+    return false;
+  comm->vote.map_postponed++;
+  comm->vote.cycle++;
+  return true;
 }
 
 static bool unpack_map(struct vote *v, struct tagc_message *message) {
   struct tagc_vote_map map = {0};
   tagc_message_map(message, &map);
+  if (!map.answered && postpone_map(v->comm)) {
+    tagc_model_free(v->model);
+    v->model = NULL;
+    return true;
+  }
   const bool agreed = map.found && tagc_vote_is_same(map.digest);
   if (!agreed && v->model)
     tell_no_map(v->comm, map.found ? "the ranks have different models" : "another rank's PyTorch tells none");
@@ -239,8 +256,8 @@ static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes 
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
     v->model = tagc_torch_ask(v->comm->nranks, tagc_library_asks_torch() == TAGC_ASK_ALL,
-                              tagc_library_options()->torch_timeout, &v->model_digest, why);
-    if (!v->model)
+                              tagc_library_options()->torch_timeout, &v->model_digest, &v->map_later, why);
+    if (!v->model && !v->map_later)
       tell_no_map(v->comm, why);
   }
   const ncclResult_t status = meet(real, votes, pack_map, unpack_map);

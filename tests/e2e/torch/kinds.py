@@ -129,7 +129,7 @@ def answer_of(question, root):
             for _, m in root.named_modules() for n, p in m._parameters.items()])
     sys.modules["torch"] = types.ModuleType("torch")
     sys.modules["torch.distributed._composable_state"] = types.SimpleNamespace(_module_state_mapping={root: state})
-    names = {"ranks": 2, "looks_everywhere": False}
+    names = {"ranks": 2, "looks_everywhere": False, "may_wait": False}
     exec(question, names)
     return names["answer"]
 

@@ -9,6 +9,7 @@ none (PyTorch is not loaded), raises (it has other attributes), differs (another
 modules), lacks (DDP tells some of them). WAY is how calls are made: released (without the interpreter's lock), held (with
 it), or beside (from another thread, for which the holder of the lock waits). The sums are checked to be exact.
 """
+import contextlib
 import ctypes
 import gc
 import os
@@ -111,13 +112,20 @@ class FullyShardedDataParallel(Module):
             _param_infos=[types.SimpleNamespace(module=m, param_name=n) for m, n in own]))
 
 
+REDUCER = threading.Lock()      # the mutex of DDP's reducer: its hooks hold it while they call NCCL
+
+
 class DistributedDataParallel(Module):
-    """`order`: that of its rebuilt buckets, as PyTorch's logger tells it."""
+    """`order`: that of its rebuilt buckets, as PyTorch's logger tells it, with the mutex."""
     def __init__(self, module, order=""):
         super().__init__()
         self.module, self.process_group = module, types.SimpleNamespace(size=lambda: nranks)
         said = types.SimpleNamespace(strs_map={"rebuilt_per_bucket_param_indices": order}, ints_map={"has_rebuilt_buckets": 1})
-        self.logger = types.SimpleNamespace(_get_ddp_logging_data=lambda: said) if order else None
+
+        def tell():
+            with REDUCER:
+                return said
+        self.logger = types.SimpleNamespace(_get_ddp_logging_data=tell) if order else None
 
 
 def own_parameters(module):
@@ -263,7 +271,8 @@ def main(meeting, path, plugin, wrapper, way):
                     wanted[i - first] = nranks * send[i]
             if wrapper != "ddp" and count != root:
                 gather((ctypes.c_float * length)(), (ctypes.c_float * count)(), length, FLOAT, comm, None)
-            reduce(send, out, length, FLOAT, SUM, comm, None)
+            with REDUCER if wrapper == "ddp" else contextlib.nullcontext():
+                reduce(send, out, length, FLOAT, SUM, comm, None)
             if bytes(out) != bytes(wanted):
                 sys.exit(f"step {step}: a wrong sum")
     Own.is_asked = False

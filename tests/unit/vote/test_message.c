@@ -200,19 +200,26 @@ static void changes(void) {
 
 static void maps(void) {
   begin();
-  tagc_message_map(&to[0], &(struct tagc_vote_map){true, tagc_vote_own(7)});
-  tagc_message_map(&to[1], &(struct tagc_vote_map){true, tagc_vote_own(9)});
-  ok(is((int64_t[]){1, 7, -7}, TAGC_MESSAGE_MAP), "a map of PyTorch's modules: found, its digest, the same negated");
+  tagc_message_map(&to[0], &(struct tagc_vote_map){true, true, tagc_vote_own(7)});
+  tagc_message_map(&to[1], &(struct tagc_vote_map){true, true, tagc_vote_own(9)});
+  ok(is((int64_t[]){1, 1, 7, -7}, TAGC_MESSAGE_MAP),
+     "a map of PyTorch's modules: answered, found, its digest, the same negated");
   reduce();
   struct tagc_vote_map map = {0};
   tagc_message_map(&from, &map);
   ok(map.found && map.digest.least == 7 && map.digest.most == 9 && is_read(TAGC_MESSAGE_MAP), "ranks may have others");
   begin();
-  tagc_message_map(&to[0], &(struct tagc_vote_map){true, tagc_vote_own(7)});
-  tagc_message_map(&to[1], &(struct tagc_vote_map){false, tagc_vote_own(0)});
+  tagc_message_map(&to[0], &(struct tagc_vote_map){true, true, tagc_vote_own(7)});
+  tagc_message_map(&to[1], &(struct tagc_vote_map){true, false, tagc_vote_own(0)});
   reduce();
   tagc_message_map(&from, &map);
-  ok(!map.found, "is found where all ranks found one");
+  ok(map.answered && !map.found, "is found where all ranks found one");
+  begin();
+  tagc_message_map(&to[0], &(struct tagc_vote_map){true, true, tagc_vote_own(7)});
+  tagc_message_map(&to[1], &(struct tagc_vote_map){false, false, tagc_vote_own(0)});
+  reduce();
+  tagc_message_map(&from, &map);
+  ok(!map.answered, "and answered where all ranks have an answer");
 }
 
 int main(void) {
