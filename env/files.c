@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "env/descriptors.h"
 #include "env/host.h"
 
 bool tagc_file_name(char *path, size_t size, const char *prefix, const char *rest, ...) {
@@ -30,7 +31,8 @@ bool tagc_file_name(char *path, size_t size, const char *prefix, const char *res
 }
 
 static int create_new(const char *path, mode_t mode) {
-  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  return tagc_descriptor_of_ours(file);
 }
 
 int tagc_file_create(const char *path) { return create_new(path, 0600); }

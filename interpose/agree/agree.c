@@ -86,7 +86,8 @@ static bool ready(int fd, short events, double deadline) {
 }
 
 static int dial(const union tagc_agree_address *address, double deadline) {
-  int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+  int fd = tagc_descriptor_of_ours(socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int error = 0;
   socklen_t size = sizeof error;
   if (fd < 0)
     return -1;

@@ -95,7 +95,7 @@ static void welcome(struct worker *w) {
     return;
   if (*at)
     hang_up(at);
-  int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = tagc_descriptor_of_ours(accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
   w->accepting = fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
   if (fd < 0)
     return; /* mostly for lack of a descriptor: perhaps one is free soon */
@@ -271,7 +271,7 @@ static void *work(void *argument) {
 static bool open_socket(struct listener *l, const union tagc_agree_address *host) {
   l->address = *host;
   socklen_t size = tagc_agree_address_size(host);
-  l->fd = socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  l->fd = tagc_descriptor_of_ours(socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (l->fd < 0)
     return false;
   /* A silent connection stays in the kernel, which soon drops it, and takes no descriptor. */

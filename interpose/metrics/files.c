@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <locale.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "env/files.h"
 #include "env/host.h"
 #include "env/log.h"
+#include "env/numbers.h"
 #include "env/signals.h"
 
 enum { NAMES_MOST = 1000 };
@@ -120,8 +120,7 @@ static int write_format(const struct tagc_figures_view *view, enum tagc_metrics_
 }
 
 void tagc_metrics_write(const struct tagc_figures_view *view) {
-  const locale_t numbers = newlocale(LC_ALL_MASK, "C", (locale_t)0),
-                 before = numbers ? uselocale(numbers) : (locale_t)0;
+  const struct tagc_numbers numbers = tagc_numbers_begin();
   for (int format = TAGC_METRICS_PROMETHEUS; format <= TAGC_METRICS_JSON; format++) {
     const int error = out.wants[format] ? write_format(view, (enum tagc_metrics_format)format) : 0;
     if (error == ENOMEM)
@@ -129,8 +128,5 @@ void tagc_metrics_write(const struct tagc_figures_view *view) {
     else if (error)
       warn_once(format == TAGC_METRICS_JSON ? (*out.lines ? out.lines : out.stem) : out.prometheus, error);
   }
-  if (numbers) {
-    uselocale(before);
-    freelocale(numbers);
-  }
+  tagc_numbers_end(&numbers);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "env/numbers.h"
 #include "env/units.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
@@ -239,7 +240,7 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   }
 }
 
-void tagc_report_print(const struct tagc_ledger *ledgers) {
+static void print_all(const struct tagc_ledger *ledgers) {
   const bool always = tagc_library_options()->report == TAGC_REPORT_ALWAYS;
   for (const struct tagc_ledger *l = ledgers; l; l = l->next) {
     if (l->rank != 0 || l->nranks < 2)
@@ -250,4 +251,10 @@ void tagc_report_print(const struct tagc_ledger *ledgers) {
       tagc_report_passed(l);
   }
   tagc_report_nothing(ledgers);
+}
+
+void tagc_report_print(const struct tagc_ledger *ledgers) {
+  const struct tagc_numbers numbers = tagc_numbers_begin();
+  print_all(ledgers);
+  tagc_numbers_end(&numbers);
 }
