@@ -117,19 +117,25 @@ static void simulated(void) {
 }
 
 /* Steps of three alike layers and a smaller one. */
+enum { LAYERS = 3 };
+
+/* All layers of a step have one gradient. */
+static bool call_layers(float (*sums)[RANKS][N], int layers) {
+  static float small[RANKS][N / 2];
+  bool good = true;
+  for (int i = 0; i < RANKS; i++) {
+    for (int layer = 0; layer < layers; layer++)
+      good &= reduce_into(&ranks[i], sums[layer][i], ncclSum) == ncclSuccess;
+    good &= ncclReduceScatter(ranks[i].send, small[i], N / 2, ncclFloat, ncclSum, ranks[i].comm, NULL) == ncclSuccess;
+  }
+  return end_groups(1) && good;
+}
+
 static bool run_layers(int from, int to) {
-  enum { LAYERS = 3 };
-  static float sums[LAYERS][RANKS][N], small[RANKS][N / 2];
+  static float sums[LAYERS][RANKS][N];
   bool good = true;
   for (int step = from; step < to; step++) {
-    good &= begin_step(step, 1);
-    for (int i = 0; i < RANKS; i++) {
-      struct rank *r = &ranks[i];
-      for (int layer = 0; layer < LAYERS; layer++)
-        good &= reduce_into(r, sums[layer][i], ncclSum) == ncclSuccess;
-      good &= ncclReduceScatter(r->send, small[i], N / 2, ncclFloat, ncclSum, r->comm, NULL) == ncclSuccess;
-    }
-    good &= end_groups(1);
+    good &= begin_step(step, 1) && call_layers(sums, LAYERS);
     for (int layer = 0; layer < LAYERS; layer++)
       for (int i = 0; i < RANKS; i++) {
         memcpy(ranks[i].out, sums[layer][i], sizeof sums[layer][i]);
@@ -146,6 +152,23 @@ static void simulated_by_one(void) {
   good &= ncclGroupSimulateEnd(&info) == ncclSuccess && run_layers(STEPS, 2 * STEPS);
   finish();
   ok(good, "a rank alone simulates a group: the next steps are exact");
+}
+
+/* The calls of a step that lacks a layer may be those of other layers: none of what they leave goes on. */
+static void lacks_a_layer(void) {
+  static float sums[LAYERS][RANKS][N];
+  bool good = start(0) && run_layers(0, 2 * STEPS) && begin_step(0, 1);
+  for (int i = 0; i < RANKS; i++)
+    for (size_t k = 0; k < (size_t)N * RANKS; k++)
+      ranks[i].send[k] = 1 + (float)(k % 7);
+  good &= call_layers(sums, LAYERS - 1) && begin_step(0, 1);
+  for (int i = 0; i < RANKS; i++)
+    memset(ranks[i].send, 0, sizeof(float) * N * RANKS);
+  good &= call_layers(sums, LAYERS);
+  for (size_t k = 0; k < sizeof sums / sizeof(float); k++)
+    good &= (&sums[0][0][0])[k] == 0;
+  finish();
+  ok(good, "a step in a group lacks one of several alike layers: nothing of it comes out in the next step");
 }
 
 static void *send_beside(void *argument) {
@@ -266,6 +289,7 @@ int main(void) {
   ended_too_often();
   simulated();
   simulated_by_one();
+  lacks_a_layer();
   messages_beside();
   never_ended();
   failed_end(0, "plain calls");
