@@ -32,7 +32,10 @@ bool tagc_file_name(char *path, size_t size, const char *prefix, const char *res
 
 static int create_new(const char *path, mode_t mode) {
   const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-  return tagc_descriptor_of_ours(file);
+  const int ours = tagc_descriptor_of_ours(file);
+  if (file >= 0 && ours < 0)
+    unlink(path);
+  return ours;
 }
 
 int tagc_file_create(const char *path) { return create_new(path, 0600); }

@@ -114,6 +114,7 @@ static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
   comm->vote.cycle = TAGC_VOTE_CYCLE;
   comm->vote.asks_shards = comm->vote.are_shards = comm->vote.asks_map = false;
   comm->vote.map_postponed = 0;
+  comm->vote.map_cycle = 0;
   comm->vote.count = 0;
   comm->observed.cycles_before += comm->observed.cycle_number;
   comm->observed.lock_number++; /* calls held back in a group lose their slots */
@@ -180,7 +181,7 @@ ncclResult_t tagc_lock_use_map(struct tagc_comm *comm, struct tagc_model *model)
     return tagc_no_memory("the layers of slots");
   if (comm->layers->source == TAGC_LAYER_MAP) { /* contents are not compared with a map */
     comm->changes.watched = false;
-    comm->vote.cycle = TAGC_VOTE_CYCLE + comm->vote.map_postponed;
+    comm->vote.cycle = TAGC_VOTE_CYCLE + comm->vote.map_cycle;
   }
   const ncclResult_t status = use_layers(comm, infos, count);
   tagc_trace_lock(comm, infos, count);

@@ -19,7 +19,8 @@ struct tagc_comm_vote {
   bool asks_shards;       /* all-reduces that nothing proves: the ranks ask first if they are shards of gradients */
   bool are_shards;        /* they are: their sums are gradients (slot.h) */
   bool asks_map;          /* TAGC_LAYERMAP=torch: before all else the ranks compare what their PyTorch says */
-  unsigned map_postponed; /* by so many cycles, as a rank's answer was not there */
+  unsigned map_postponed; /* times, as a rank had no answer yet */
+  uint64_t map_cycle;     /* they ask after this one */
   bool map_told;          /* why there is no such map was logged, once and for all */
   uint32_t count;         /* votes so far */
   bool all_to_all;        /* messages go by ncclAlltoAll, which the vote found faster */

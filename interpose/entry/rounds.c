@@ -224,12 +224,18 @@ static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round) {
   return earlier == round && tagc_rounds_takes(&calls[i]);
 }
 
+/* NCCL makes messages of some collectives (taskAppend() in enqueue.cc). */
+static bool is_of_messages(const struct tagc_call *call) {
+  return !tagc_call_is_collective(call) || call->entry == TAGC_ENTRY_ncclAlltoAll ||
+         call->entry == TAGC_ENTRY_ncclGather || call->entry == TAGC_ENTRY_ncclScatter;
+}
+
 /* Passes the collectives, or the messages, that take no round. */
 static ncclResult_t pass_others(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
-                                bool collectives, struct tagc_call **chosen) {
+                                bool messages, struct tagc_call **chosen) {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
-    if (!tagc_rounds_takes(&calls[i]) && tagc_call_is_collective(&calls[i]) == collectives) {
+    if (!tagc_rounds_takes(&calls[i]) && is_of_messages(&calls[i]) == messages) {
       decide_now(&calls[i]);
       chosen[n++] = &calls[i];
     }
@@ -238,7 +244,7 @@ static ncclResult_t pass_others(const struct tagc_nccl_group *real, struct tagc_
 
 static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
                                struct tagc_call **chosen) {
-  ncclResult_t status = pass_others(real, calls, count, true, chosen);
+  ncclResult_t status = pass_others(real, calls, count, false, chosen);
   size_t n = 1;
   for (size_t round = 0; n && status == ncclSuccess; round++) {
     n = 0;
@@ -248,7 +254,7 @@ static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_c
     if (n)
       status = run_one_round(real, chosen, n);
   }
-  return status == ncclSuccess ? pass_others(real, calls, count, false, chosen) : status;
+  return status == ncclSuccess ? pass_others(real, calls, count, true, chosen) : status;
 }
 
 ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {

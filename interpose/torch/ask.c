@@ -102,8 +102,10 @@ static char *join_lines(void) {
 /* The question pauses the garbage collector, and another thread may get the lock and fork then. */
 static atomic_int pauses;
 
+static void end_in_child(void);
 static void collect_in_child(void) {
   int (*enable)(void);
+  end_in_child();
   if (atomic_exchange(&pauses, 0) && find_function("PyGC_Enable", &enable))
     enable();
 }
@@ -125,7 +127,7 @@ static char *run_question(const struct question *q) {
   looks = ranks ? python->PyLong_FromLong(q->looks_everywhere) : NULL;
   waits = looks ? python->PyLong_FromLong(q->may_wait) : NULL;
   pthread_once(&once, register_fork);
-  const bool collects = python->is_collecting && python->is_collecting();
+  const bool collects = !q->may_wait && python->is_collecting && python->is_collecting();
   atomic_fetch_add(&pauses, collects);
   if (waits && python->PyDict_SetItemString(names, "__builtins__", builtins) == 0 &&
       python->PyDict_SetItemString(names, "ranks", ranks) == 0 &&
@@ -258,11 +260,22 @@ static char *ask_now(const struct python *python, int nranks, bool looks_everywh
   return answer;
 }
 
-/* The question that waits for DDP, one in a process. It keeps a use for the caller that takes its answer. */
+/* The question that waits for DDP, one in a process, and then its answer. It keeps a use for us. */
 static pthread_mutex_t ddp_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct question *of_ddp;
 
+static void drop_question_of_ddp(void) {
+  struct question *q = of_ddp;
+  of_ddp = NULL;
+  if (!q)
+    return;
+  pthread_mutex_lock(&q->lock);
+  q->abandoned = true;
+  leave_question(q);
+}
+
 static void begin_asking_ddp(const struct python *python, int nranks) {
+  drop_question_of_ddp(); /* that of another communicator */
   struct question *q = make_question(python, nranks, true, true);
   if (!q)
     return;
@@ -270,28 +283,34 @@ static void begin_asking_ddp(const struct python *python, int nranks) {
   of_ddp = q;
   if (tagc_thread_start(ask_with_lock, q))
     return;
-  of_ddp = NULL;
-  q->users = 1;
-  pthread_mutex_lock(&q->lock);
-  leave_question(q);
+  q->users--;
+  drop_question_of_ddp();
 }
 
-/* Takes the answer of DDP about so many ranks, which the caller frees; NULL: there is none yet. */
-static char *take_answer_of_ddp(int nranks) {
+/* Has DDP been asked about so many ranks? Then sets *answer to a copy of what it says, NULL: nothing yet. */
+static bool is_ddp_asked(int nranks, char **answer) {
   struct question *q = of_ddp;
+  *answer = NULL;
   if (!q || q->nranks != nranks)
-    return NULL;
+    return false;
   pthread_mutex_lock(&q->lock);
-  const bool answered = q->answered;
-  if (!answered) {
-    pthread_mutex_unlock(&q->lock);
-    return NULL;
-  }
-  char *answer = q->answer ? q->answer : strdup("!DDP does not tell its buckets");
-  q->answer = NULL;
+  if (q->answered)
+    *answer = strdup(q->answer ? q->answer : "!DDP does not tell its buckets");
+  pthread_mutex_unlock(&q->lock);
+  return true;
+}
+
+/* The thread that asks is not in the child; its memory stays. */
+static void end_in_child(void) {
   of_ddp = NULL;
-  leave_question(q);
-  return answer;
+  pthread_mutex_init(&ddp_lock, NULL);
+}
+
+void tagc_torch_settled(int nranks) {
+  pthread_mutex_lock(&ddp_lock);
+  if (of_ddp && of_ddp->nranks == nranks)
+    drop_question_of_ddp();
+  pthread_mutex_unlock(&ddp_lock);
 }
 
 struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest, bool *later,
@@ -307,16 +326,15 @@ struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t se
     snprintf(why, TAGC_TORCH_WHY, "this process runs no Python, or none that other libraries can reach");
     return NULL;
   }
+  char *answer;
   pthread_mutex_lock(&ddp_lock);
-  char *answer = take_answer_of_ddp(nranks);
-  *later = !answer && of_ddp;
+  *later = is_ddp_asked(nranks, &answer) && !answer;
   pthread_mutex_unlock(&ddp_lock);
   if (!answer && !*later)
     answer = ask_now(&python, nranks, looks_everywhere, seconds, why);
   if (answer && strcmp(answer, "?") == 0) {
     pthread_mutex_lock(&ddp_lock);
-    if (!of_ddp)
-      begin_asking_ddp(&python, nranks);
+    begin_asking_ddp(&python, nranks);
     *later = of_ddp != NULL;
     pthread_mutex_unlock(&ddp_lock);
     free(answer);

@@ -40,6 +40,9 @@ enum { TAGC_TORCH_WHY = 240 };
 struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t seconds, uint64_t *digest, bool *later,
                                   char why[TAGC_TORCH_WHY]);
 
+/* The ranks need no answer about so many ranks any more: one of DDP is kept until then, for asking again. */
+void tagc_torch_settled(int nranks);
+
 /* True if the interpreter was not free in time. */
 bool tagc_torch_was_late(void);
 

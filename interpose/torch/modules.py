@@ -377,8 +377,9 @@ def ask(ranks, looks_everywhere, may_wait):
 
 try:
     import gc
-    collects = gc.isenabled()
-    gc.disable()                # no finalizer of the program runs in this thread, which holds up a call
+    collects = gc.isenabled() and not may_wait
+    if collects:
+        gc.disable()            # no finalizer of the program runs in this thread, which holds up a call
     try:
         answer = ask(ranks, looks_everywhere, may_wait)
     finally:

@@ -18,7 +18,7 @@
 #include "interpose/vote/tune.h"
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call) {
-  if (!tagc_comm_awaits_vote(comm, call) || call->cycle < tagc_comm_next_vote(comm))
+  if (comm->vote.asks_map || !tagc_comm_awaits_vote(comm, call) || call->cycle < tagc_comm_next_vote(comm))
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
     if (tagc_slot_has_codecs(&comm->slots[i]))
@@ -28,7 +28,7 @@ static bool due(const struct tagc_comm *comm, const struct tagc_call *call) {
 
 /* Before the first call of a slot, so that samples of gradients are of the parts that the map selects. */
 static bool map_due(const struct tagc_comm *comm, const struct tagc_call *call) {
-  return comm->vote.asks_map && call->cycle > comm->vote.map_postponed && tagc_comm_awaits_vote(comm, call);
+  return comm->vote.asks_map && call->cycle > comm->vote.map_cycle && tagc_comm_awaits_vote(comm, call);
 }
 
 bool tagc_vote_is_due(const struct tagc_call *call) {
@@ -222,24 +222,29 @@ static void pack_map(struct vote *v, struct tagc_message *message) {
                                                     .digest = tagc_vote_own((int64_t)(v->model_digest >> 2))});
 }
 
-/* A rank's answer will come: all ask again in the next cycle, a few times, and all that follows is a cycle later. */
-static bool postpone_map(struct tagc_comm *comm) {
+/* A rank's answer will come: all ask again in the next cycle, a few times, and all that follows is later. */
+static bool postpone_map(const struct tagc_call *call) {
   enum { MOST = 4 };
+  struct tagc_comm *comm = call->comm;
   if (comm->vote.map_postponed == MOST)
     return false;
   comm->vote.map_postponed++;
-  comm->vote.cycle++;
+  comm->vote.map_cycle = call->cycle;
+  comm->vote.cycle = call->cycle + (comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
   return true;
 }
 
 static bool unpack_map(struct vote *v, struct tagc_message *message) {
   struct tagc_vote_map map = {0};
   tagc_message_map(message, &map);
-  if (!map.answered && postpone_map(v->comm)) {
+  if (!map.answered && postpone_map(v->call)) {
     tagc_model_free(v->model);
     v->model = NULL;
     return true;
   }
+  tagc_torch_settled(v->comm->nranks);
+  if (v->map_later)
+    tell_no_map(v->comm, "DDP did not tell its buckets in several steps");
   const bool agreed = map.found && tagc_vote_is_same(map.digest);
   if (!agreed && v->model)
     tell_no_map(v->comm, map.found ? "the ranks have different models" : "another rank's PyTorch tells none");
