@@ -177,7 +177,7 @@ static ncclResult_t run_on_comm(struct tagc_call *call) {
   call->slot = call->allgather = -1; /* until it is observed */
   if (!tagc_background_clear(call->comm))
     return ncclInvalidArgument; /* as in NCCL: the previous call has not been seen to succeed */
-  if (!call->count) { /* NCCL drops it, so another rank may leave it out */
+  if (!call->count) {           /* NCCL drops it, so another rank may leave it out */
     call->decision.reason = TAGC_REASON_function;
     return tagc_forward(call);
   }
