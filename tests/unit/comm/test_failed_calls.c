@@ -480,6 +480,7 @@ static void *abort_and_wait(void *unused) {
   struct tagc_comm *ended = tagc_comm_abort(handles[0]);
   over = true;
   tagc_comm_abort_is_over(ended);
+  tagc_comm_await_rest(ended);
   left_in_time = has_left;
   tagc_comm_release(ended);
   return NULL;
