@@ -82,7 +82,7 @@ static void watch_changes(struct tagc_comm *comm, const struct tagc_slot_info *i
   if (!comm->changes.watched)
     return;
   comm->changes.places = calloc(count + allgathers, sizeof *comm->changes.places);
-  comm->vote.cycle = TAGC_CHANGES_VOTE_CYCLE;
+  comm->vote.cycle = tagc_comm_first_vote(comm);
 }
 
 static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
@@ -181,7 +181,7 @@ ncclResult_t tagc_lock_use_map(struct tagc_comm *comm, struct tagc_model *model)
     return tagc_no_memory("the layers of slots");
   if (comm->layers->source == TAGC_LAYER_MAP) { /* contents are not compared with a map */
     comm->changes.watched = false;
-    comm->vote.cycle = TAGC_VOTE_CYCLE + comm->vote.map_cycle;
+    comm->vote.cycle = tagc_comm_first_vote(comm);
   }
   const ncclResult_t status = use_layers(comm, infos, count);
   tagc_trace_lock(comm, infos, count);

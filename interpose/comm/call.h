@@ -35,8 +35,8 @@ struct tagc_call {
   int slot;                    /* of a reduce-scatter in sync, else -1 */
   int allgather;               /* of an all-gather of parameters in sync (tagc_cycle_allgathers()), else -1 */
   uint64_t lock_number, cycle; /* of the communicator when the call was observed */
-  uint64_t number;             /* among the communicator's calls, from 1 on */
   bool resync_pending;         /* likewise */
+  uint64_t number;             /* among the communicator's calls, from 1 on */
   bool calls_skipped;          /* unexpected, but placed: nothing else in the cycle looks like it */
   enum tagc_op op_kind;
   float scale;       /* of TAGC_OP_PREMULSUM, else 1 */

@@ -75,20 +75,16 @@ static bool has_driver(const struct tagc_comm *comm) { return comm->device && !c
 bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; i++)
-    if (has_driver(comms[i])) {
-      atomic_store(&comms[i]->ownership.in_driver, true);
+    if (has_driver(comms[i]))
       all &= change_when_free(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
-    }
   return all;
 }
 
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; i++)
-    if (has_driver(comms[i])) {
+    if (has_driver(comms[i]))
       all &= change_when_free(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
-      atomic_store(&comms[i]->ownership.in_driver, false);
-    }
   return all;
 }
 
@@ -106,7 +102,7 @@ static bool await(bool (*is_so)(const struct tagc_comm *comm), const struct tagc
 
 /* The fence is behind the last work on the program's buffers; the side stream's work is before it. */
 static bool is_at_rest(const struct tagc_comm *comm) {
-  return !has_driver(comm) || (!atomic_load(&comm->ownership.in_driver) && !atomic_load(&comm->ownership.entered) &&
+  return !has_driver(comm) || (!atomic_load(&comm->ownership.entered) &&
                                (!comm->sync.fence || comm->device->fence_is_over(comm->device, comm->sync.fence)));
 }
 

@@ -17,8 +17,7 @@ enum tagc_owner { TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL, TAGC_OWN
 struct tagc_ownership {
   atomic_int owner;         /* enum tagc_owner; changed by compare-and-swap alone */
   atomic_bool abort_over;   /* the real library has aborted it, and launches no more of its work */
-  atomic_bool entered;      /* a thread of ours has entered it, perhaps to wait in NCCL */
-  atomic_bool in_driver;    /* and is in the device's driver, and uses the program's buffers */
+  atomic_bool entered;      /* a thread of ours works on it, or waits in NCCL or in a driver */
   atomic_bool streams_gone; /* the program has its abort's answer, and may destroy streams and buffers */
 };
 
@@ -39,7 +38,7 @@ void tagc_comms_take_back(struct tagc_comm *const *comms, size_t count);
  * Without a device, and on host memory, they do nothing. */
 bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
-/* True while the program's streams are guaranteed to exist: an abort in progress waits until we leave the driver. */
+/* True while the program's streams are guaranteed to exist: an abort in progress waits until we leave. */
 bool tagc_comm_has_streams(const struct tagc_comm *comm);
 
 /* The real library has aborted it: then NCCL launches nothing more on it. NULL: nothing to do. */

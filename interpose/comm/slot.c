@@ -98,6 +98,10 @@ void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i) {
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
+uint64_t tagc_comm_first_vote(const struct tagc_comm *comm) {
+  return comm->vote.map_cycle + (comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
+}
+
 uint64_t tagc_comm_next_vote(const struct tagc_comm *comm) {
   return comm->vote.held ? tagc_retune_next(comm->ledger->retune) : comm->vote.cycle;
 }

@@ -427,10 +427,4 @@ void tagc_comm_has_device_comm(ncclComm_t handle) {
   pthread_rwlock_unlock(&table_lock);
 }
 
-bool tagc_comm_is_nonblocking(ncclComm_t handle) {
-  pthread_rwlock_rdlock(&table_lock);
-  struct listed *entry = find_listed(handle);
-  bool nonblocking = entry && entry->is.nonblocking;
-  pthread_rwlock_unlock(&table_lock);
-  return nonblocking;
-}
+bool tagc_comm_is_nonblocking(ncclComm_t handle) { return tagc_comm_listed(handle).nonblocking; }

@@ -48,6 +48,8 @@ struct tagc_slot_sample {
   enum tagc_proof proof; /* of the all-gathers and reduce-scatters of its count; equal on all ranks */
 };
 
+/* The cycle of the first vote if nothing postpones it but the map. */
+uint64_t tagc_comm_first_vote(const struct tagc_comm *comm);
 /* The cycle of the next vote: the first one on this lock, or with TAGC_BUDGET another one. 0: none. */
 uint64_t tagc_comm_next_vote(const struct tagc_comm *comm);
 

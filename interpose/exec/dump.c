@@ -68,8 +68,7 @@ static const char *type_name(enum tagc_dtype type) {
 static bool is_dumped(const struct tagc_call *call, char *path, size_t size, size_t *bytes) {
   const struct tagc_options *o = tagc_library_options();
   const struct tagc_comm *comm = call->comm;
-  const uint64_t vote = comm->vote.map_cycle + (comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
-  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, vote);
+  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, tagc_comm_first_vote(comm));
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(comm->observed.cycle, &count);
   if (call->slot < 0 || (size_t)call->slot >= count || call->cycle != cycle ||

@@ -102,17 +102,22 @@ static char *join_lines(void) {
 /* The question pauses the garbage collector, and another thread may get the lock and fork then. */
 static atomic_int pauses;
 
-static void end_in_child(void);
-static void collect_in_child(void) {
+/* The question that waits for DDP, one in a process, and then its answer. It keeps a use for us. */
+static pthread_mutex_t ddp_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct question *of_ddp;
+
+/* A thread that asks is not in the child. The memory of its question stays. */
+static void recover_in_child(void) {
   int (*enable)(void);
-  end_in_child();
+  of_ddp = NULL;
+  pthread_mutex_init(&ddp_lock, NULL);
   if (atomic_exchange(&pauses, 0) && find_function("PyGC_Enable", &enable))
     enable();
 }
 
 /* pthread_atfork() of glibc, whose static part asks for the C runtime's start files: the library has none. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
-static void register_fork(void) { __register_atfork(NULL, NULL, collect_in_child, NULL); }
+static void register_fork(void) { __register_atfork(NULL, NULL, recover_in_child, NULL); }
 
 /* Runs the question with the interpreter's lock. Returns its answer; NULL: no memory, or no answer. */
 static char *run_question(const struct question *q) {
@@ -260,10 +265,6 @@ static char *ask_now(const struct python *python, int nranks, bool looks_everywh
   return answer;
 }
 
-/* The question that waits for DDP, one in a process, and then its answer. It keeps a use for us. */
-static pthread_mutex_t ddp_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct question *of_ddp;
-
 static void drop_question_of_ddp(void) {
   struct question *q = of_ddp;
   of_ddp = NULL;
@@ -298,12 +299,6 @@ static bool is_ddp_asked(int nranks, char **answer) {
     *answer = strdup(q->answer ? q->answer : "!DDP does not tell its buckets");
   pthread_mutex_unlock(&q->lock);
   return true;
-}
-
-/* The thread that asks is not in the child; its memory stays. */
-static void end_in_child(void) {
-  of_ddp = NULL;
-  pthread_mutex_init(&ddp_lock, NULL);
 }
 
 void tagc_torch_settled(int nranks) {
@@ -341,8 +336,6 @@ struct tagc_model *tagc_torch_ask(int nranks, bool looks_everywhere, uint64_t se
     answer = NULL;
     snprintf(why, TAGC_TORCH_WHY, "no thread can ask DDP");
   }
-  if (*later)
-    snprintf(why, TAGC_TORCH_WHY, "DDP did not tell its buckets in several steps");
   struct tagc_model *model = answer ? tagc_torch_read(answer, digest, why) : NULL;
   free(answer);
   return model;

@@ -230,7 +230,7 @@ static bool postpone_map(const struct tagc_call *call) {
     return false;
   comm->vote.map_postponed++;
   comm->vote.map_cycle = call->cycle;
-  comm->vote.cycle = call->cycle + (comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
+  comm->vote.cycle = tagc_comm_first_vote(comm);
   return true;
 }
 
