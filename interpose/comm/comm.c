@@ -7,6 +7,7 @@
 #include "interpose/comm/call.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/traced.h"
+#include "interpose/metrics/metrics.h"
 #include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
 #include "interpose/nccl/unknown.h"
@@ -37,6 +38,10 @@ static void comm_free(struct tagc_comm *comm) {
   tagc_cycle_destroy(comm->observed.cycle);
   tagc_layers_free(comm->layers);
   tagc_model_free(comm->model);
+  if (tagc_ledger_may_go(comm->ledger)) {
+    tagc_metrics_forget(comm->ledger);
+    tagc_ledger_free(comm->ledger);
+  }
   pthread_mutex_destroy(&comm->lock);
   free(comm);
 }

@@ -30,7 +30,7 @@ struct copy {
 
 struct handed {
   struct handed *next;
-  const struct tagc_ledger *of;
+  const struct tagc_ledger *of; /* NULL: gone */
   struct copy copies[2];
   int filling;
   bool fresh; /* the filled one is newer than the other */
@@ -111,6 +111,26 @@ static struct handed *handed_of(const struct tagc_ledger *ledger) {
   return h;
 }
 
+/* Removes what is gone. With the lock, and nobody writes. */
+static void drop_gone(void) {
+  struct handed **at = &metrics.first;
+  while (*at) {
+    struct handed *h = *at;
+    if (h->of) {
+      at = &h->next;
+      continue;
+    }
+    *at = h->next;
+    for (int i = 0; i < 2; i++) {
+      free(h->copies[i].figures.ledger.rows);
+      free(h->copies[i].figures.ledger.allgathers);
+    }
+    free(h);
+    metrics.count--;
+  }
+  metrics.last = at;
+}
+
 /* ---- writing; one at a time -------------------------------------------------------------------------------------- */
 
 /* Takes the fresh copies. With the lock. */
@@ -150,6 +170,7 @@ static void write_pending(void) {
   write_taken(count);
   pthread_mutex_lock(&lock);
   metrics.writing = false;
+  drop_gone();
 }
 
 static void *write_figures(void *unused) {
@@ -252,4 +273,16 @@ void tagc_metrics_take(const struct tagc_ledger *ledger) {
   atomic_store(&taker, 0);
   pthread_mutex_unlock(&lock);
   errno = saved;
+}
+
+void tagc_metrics_forget(const struct tagc_ledger *ledger) {
+  if (!*tagc_library_options()->metrics || atomic_load(&owner) != getpid())
+    return;
+  pthread_mutex_lock(&lock);
+  for (struct handed *h = metrics.first; h; h = h->next)
+    if (h->of == ledger)
+      h->of = NULL;
+  if (metrics.begun && !metrics.writing)
+    drop_gone();
+  pthread_mutex_unlock(&lock);
 }

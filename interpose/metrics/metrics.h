@@ -29,4 +29,7 @@ void tagc_metrics_start(const struct tagc_options *options);
 /* Hands out the figures of a communicator as they are now. Its lock is held. */
 void tagc_metrics_take(const struct tagc_ledger *ledger);
 
+/* The ledger goes: its figures are left out from now on. Any thread, without locks. */
+void tagc_metrics_forget(const struct tagc_ledger *ledger);
+
 #endif

@@ -240,9 +240,9 @@ static void print_ledger(const struct tagc_ledger *ledger) {
   }
 }
 
-static void print_all(const struct tagc_ledger *ledgers) {
+static void print_all(const struct tagc_ledgers *ledgers) {
   const bool always = tagc_library_options()->report == TAGC_REPORT_ALWAYS;
-  for (const struct tagc_ledger *l = ledgers; l; l = l->next) {
+  for (const struct tagc_ledger *l = ledgers->first; l; l = l->next) {
     if (l->rank != 0 || l->nranks < 2)
       continue;
     if (always || tagc_report_any(l))
@@ -250,10 +250,11 @@ static void print_all(const struct tagc_ledger *ledgers) {
     else
       tagc_report_passed(l);
   }
+  tagc_report_gone(&ledgers->gone);
   tagc_report_nothing(ledgers);
 }
 
-void tagc_report_print(const struct tagc_ledger *ledgers) {
+void tagc_report_print(const struct tagc_ledgers *ledgers) {
   const struct tagc_numbers numbers = tagc_numbers_begin();
   print_all(ledgers);
   tagc_numbers_end(&numbers);

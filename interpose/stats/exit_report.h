@@ -53,9 +53,11 @@ const char *tagc_report_broadcasts_words(const struct tagc_ledger *ledger, char 
 /* A communicator of which nothing was compressed, in a line: what its calls are taken for, and why they passed. Nothing
  * if it had no large collective. */
 void tagc_report_passed(const struct tagc_ledger *ledger);
+/* The same of all communicators whose ledgers are gone. */
+void tagc_report_gone(const struct tagc_ledgers_gone *gone);
 /* In a sentence: why nothing at all was compressed, and what to do. Nothing if anything was, or if another process is
  * the first of a communicator. */
-void tagc_report_nothing(const struct tagc_ledger *ledgers);
+void tagc_report_nothing(const struct tagc_ledgers *ledgers);
 /* Was any call compressed? */
 bool tagc_report_any(const struct tagc_ledger *ledger);
 

@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "env/log.h"
 #include "env/units.h"
@@ -67,6 +68,17 @@ void tagc_report_passed(const struct tagc_ledger *ledger) {
            reasons);
 }
 
+void tagc_report_gone(const struct tagc_ledgers_gone *gone) {
+  char reasons[1024], sent[16], numbers[2][32];
+  const struct tagc_traffic *plain = &gone->large.plain;
+  if (!gone->large.calls)
+    return;
+  print_passed_reasons(&gone->large, reasons, sizeof reasons);
+  tagc_say("tagc: %s more communicators have ended; nothing compressed of %s large collectives, %s a rank:%s",
+           tagc_units_count(gone->count, numbers[0]), tagc_units_count(gone->large.calls, numbers[1]),
+           tagc_units_bytes(plain->inside + plain->between, sent), reasons);
+}
+
 bool tagc_report_any(const struct tagc_ledger *ledger) {
   uint64_t compressed = ledger->rest.compressed + ledger->allgather_rest.compressed;
   compressed += ledger->broadcasts ? ledger->broadcasts->compressed : 0;
@@ -77,10 +89,13 @@ bool tagc_report_any(const struct tagc_ledger *ledger) {
   return compressed > 0;
 }
 
-void tagc_report_nothing(const struct tagc_ledger *ledgers) {
-  uint64_t reasons[TAGC_REASON_COUNT] = {0};
-  bool shared = false;
-  for (const struct tagc_ledger *l = ledgers; l; l = l->next) {
+void tagc_report_nothing(const struct tagc_ledgers *ledgers) {
+  uint64_t reasons[TAGC_REASON_COUNT];
+  bool shared = ledgers->gone.shared;
+  memcpy(reasons, ledgers->gone.large.reasons, sizeof reasons);
+  if (ledgers->gone.elsewhere)
+    return;
+  for (const struct tagc_ledger *l = ledgers->first; l; l = l->next) {
     shared = shared || l->nranks > 1;
     if (tagc_report_any(l) || (l->nranks > 1 && l->rank != 0))
       return;

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "interpose/nccl/process.h"
+#include "interpose/stats/exit_report.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tagc_ledger *first, **last = &first;
+static struct tagc_ledgers ledgers;
+static struct tagc_ledger **last = &ledgers.first;
 static uint64_t created;
 static pid_t owner;
 
@@ -43,7 +45,7 @@ static void report_at_exit(void *unused) {
     return;
   if (!tagc_ledgers_hold()) /* the report is lost */
     return;
-  tagc_report_print(first);
+  tagc_report_print(&ledgers);
   tagc_ledgers_release();
 }
 
@@ -79,7 +81,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   ledger->allgather_codec = tagc_library_allgather_codec() ? tagc_library_allgather_codec()->name : NULL;
   ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
   pthread_mutex_lock(&lock);
-  if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
+  if (!ledgers.first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
     owner = getpid();
     __cxa_atexit(report_at_exit, NULL, NULL);
   }
@@ -89,6 +91,45 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks) {
   last = &ledger->next;
   pthread_mutex_unlock(&lock);
   return ledger;
+}
+
+bool tagc_ledger_may_go(const struct tagc_ledger *ledger) {
+  return ledger->number >= TAGC_LEDGERS_KEPT && !tagc_report_any(ledger);
+}
+
+static void add_large(struct tagc_ledger_large *to, const struct tagc_ledger_large *from) {
+  to->calls += from->calls;
+  for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
+    to->reasons[reason] += from->reasons[reason];
+  tagc_traffic_add(&to->plain, &from->plain);
+}
+
+void tagc_ledger_free(struct tagc_ledger *ledger) {
+  struct tagc_ledgers_gone *gone = &ledgers.gone;
+  struct tagc_ledger **at = &ledgers.first;
+  pthread_mutex_lock(&lock); /* the report may be under way */
+  while (*at != ledger)
+    at = &(*at)->next;
+  *at = ledger->next;
+  if (last == &ledger->next)
+    last = at;
+  gone->shared = gone->shared || ledger->nranks > 1;
+  gone->elsewhere = gone->elsewhere || ledger->rank != 0;
+  if (ledger->rank == 0 && ledger->nranks > 1) {
+    gone->count++;
+    add_large(&gone->large, &ledger->large);
+  }
+  pthread_mutex_unlock(&lock);
+  for (size_t i = 0; i < ledger->row_count; i++)
+    if (ledger->rows[i].owns_parameters)
+      free(ledger->rows[i].parameters);
+  free(ledger->rows);
+  free(ledger->inputs);
+  free(ledger->retune);
+  free(ledger->allgathers);
+  free(ledger->ab);
+  free(ledger->broadcasts);
+  free(ledger);
 }
 
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from) {

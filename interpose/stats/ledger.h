@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The accounts of a communicator: the costs of its calls, for the report at exit.
  *
- * A ledger outlives its communicator, because the process prints the report at its end. The thread that makes a call on
- * the communicator writes it, one at a time; the report reads it at exit, when no thread should run.
+ * A ledger outlives its communicator, because the process prints the report at its end. A process may make
+ * communicators without end, so from the TAGC_LEDGERS_KEPTth on, one of which nothing was compressed only lasts as long
+ * as its communicator, and goes into a sum. The thread that makes a call on the communicator writes it, one at a time;
+ * the report reads it at exit, when no thread should run.
  */
 #ifndef INTERPOSE_STATS_LEDGER_H
 #define INTERPOSE_STATS_LEDGER_H
@@ -117,6 +119,8 @@ static inline void tagc_ledger_sum_add(struct tagc_ledger_sum *sum, double ms) {
   sum->ms += ms;
 }
 
+enum { TAGC_LEDGERS_KEPT = 100 };
+
 struct tagc_ledger {
   struct tagc_ledger *next;
   int rank, nranks;
@@ -162,6 +166,19 @@ struct tagc_ledger {
   struct tagc_ledger_broadcasts *broadcasts; /* NULL: TAGC_BROADCAST=off */
 };
 
+/* Of the ledgers that are gone. */
+struct tagc_ledgers_gone {
+  uint64_t count;                 /* those of which this process was rank 0, of two and more */
+  struct tagc_ledger_large large; /* of these */
+  bool shared, elsewhere;         /* some had two ranks; some were another process's to report */
+};
+
+/* Those of a process. */
+struct tagc_ledgers {
+  struct tagc_ledger *first; /* in the order of their numbers */
+  struct tagc_ledgers_gone gone;
+};
+
 /* The kind of its slots. */
 static inline const char *tagc_ledger_slots_words(const struct tagc_ledger *ledger) {
   return ledger->all_reduces ? "all-reduces" : "reduce-scatters";
@@ -177,8 +194,13 @@ static inline struct tagc_traffic tagc_traffic_since(const struct tagc_traffic *
 }
 
 /* Makes a ledger on the list of the process; NULL without memory. The first one sets up the report at exit
- * (TAGC_REPORT). Never freed. */
+ * (TAGC_REPORT). */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
+
+/* Its communicator ends. False: the report wants it. True: nobody else may keep it any longer, and tagc_ledger_free()
+ * comes next, which adds it to the sum. */
+bool tagc_ledger_may_go(const struct tagc_ledger *ledger);
+void tagc_ledger_free(struct tagc_ledger *ledger);
 
 /* Keeps the ledgers and their rows in place, for a thread that reads them while others may run: at exit. False: another
  * thread was interrupted for good while it changed them. */
@@ -208,6 +230,6 @@ struct tagc_ledger_row *tagc_ledger_allgather_row(struct tagc_ledger *ledger, in
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);
 
 /* Prints the report of all ledgers of which this process is rank 0 (interpose/stats/exit_report.c). */
-void tagc_report_print(const struct tagc_ledger *ledgers);
+void tagc_report_print(const struct tagc_ledgers *ledgers);
 
 #endif

@@ -146,7 +146,7 @@ static void test_deep_model(void) {
   struct tagc_ledger ledger = {
     .nranks = 16, .hosts = {16, 2, 8}, .codec = "auto", .probed = true, .rows = rows, .row_count = ROWS};
   listen_begin();
-  tagc_report_print(&ledger);
+  tagc_report_print(&(struct tagc_ledgers){.first = &ledger});
   listen_end();
   has("  block.0 to 79  80 q4     8000000    7999199 79.9 PiB");
   ok(lines_that_begin("  block") == 2, "80 blocks are a line of what was sent, and one of why: %zu",
@@ -162,7 +162,7 @@ static void test_deep_model(void) {
   rows[42].compressed = 0;
   rows[20].compressed = 100; /* and another one stopped early */
   listen_begin();
-  tagc_report_print(&ledger);
+  tagc_report_print(&(struct tagc_ledgers){.first = &ledger});
   listen_end();
   has("  block.0 to 38   39 q4");
   has("  block.39         1 -       100000          0");
@@ -181,7 +181,7 @@ static void test_few(void) {
   rows[0].stats.lost = rows[2].stats.lost = 1000;
   rows[1].stats.overflowed = 3;
   listen_begin();
-  tagc_report_print(&ledger);
+  tagc_report_print(&(struct tagc_ledgers){.first = &ledger});
   listen_end();
   has("     2000 values lost: too small for their codec");
   has("        3 shards came out NaN: more values that are not finite, or 2^120 and more, than fit");
@@ -194,7 +194,7 @@ static void test_few(void) {
   fill(&rows[2], "embed", TAGC_LAYER_EMBED, 0, 77);
   rows[0].codec = "q8";
   listen_begin();
-  tagc_report_print(&ledger);
+  tagc_report_print(&(struct tagc_ledgers){.first = &ledger});
   listen_end();
   has("  slot         x codec");
   has("  block.0      1 q4");
@@ -208,13 +208,19 @@ static void hear(void (*print)(const struct tagc_ledger *), const struct tagc_le
   listen_end();
 }
 
+static void hear_nothing(struct tagc_ledger *first) {
+  listen_begin();
+  tagc_report_nothing(&(struct tagc_ledgers){.first = first});
+  listen_end();
+}
+
 /* Where nothing was compressed, a line a communicator and a sentence at the end say why. */
 static void test_nothing(void) {
   struct tagc_ledger small = {.number = 1, .nranks = 4};
   struct tagc_ledger ledger = {.next = &small, .number = 0, .nranks = 16, .taken_for = "a step without gradients"};
   hear(tagc_report_passed, &ledger);
   ok(!*heard, "a communicator without large collectives has no line");
-  hear(tagc_report_nothing, &ledger);
+  hear_nothing(&ledger);
   has("tagc: nothing was compressed: no collective had a buffer of 1.0 MiB or more (TAGC_MIN_BYTES).\n");
   ledger.large = (struct tagc_ledger_large){.calls = 1508, .plain = {1024, 3 << 20}};
   ledger.large.reasons[TAGC_REASON_function] = 1300;
@@ -227,18 +233,47 @@ static void test_nothing(void) {
   has("TAGC_ASSUME=gradients or a map (TAGC_LAYERMAP) says so; 5 the cycle of calls is not known yet");
   has("; 1300 for other reasons\n");
   ok(strchr(heard, '\n')[1] == '\0', "in one line");
-  hear(tagc_report_nothing, &ledger);
+  hear_nothing(&ledger);
   has("tagc: nothing was compressed, mostly for one reason: not evidently a gradient");
   has(". What to do: if it is one, TAGC_ASSUME=gradients or a map (TAGC_LAYERMAP) says so.\n");
   small.rank = 1;
-  hear(tagc_report_nothing, &ledger);
+  hear_nothing(&ledger);
   ok(!*heard, "the process that is first everywhere says it for all");
   small = (struct tagc_ledger){.nranks = 4, .allgather_rest.compressed = 1};
-  hear(tagc_report_nothing, &ledger);
+  hear_nothing(&ledger);
   ok(!*heard, "nobody says it if anything was compressed");
   ledger = (struct tagc_ledger){.nranks = 1};
-  hear(tagc_report_nothing, &ledger);
+  hear_nothing(&ledger);
   has("tagc: nothing was compressed: no communicator had two ranks or more, so nothing was sent.\n");
+}
+
+/* A process that makes communicators without end keeps the first ones, those with a compressed call, and a sum. */
+static void test_gone(void) {
+  enum { MADE = TAGC_LEDGERS_KEPT + 1700 };
+  struct tagc_ledger *first = NULL;
+  size_t kept = 0;
+  for (int i = 0; i < MADE; i++) {
+    struct tagc_ledger *ledger = tagc_ledger_create(i % 2, 2);
+    if (!ledger)
+      exit(1);
+    first = first ? first : ledger;
+    ledger->large = (struct tagc_ledger_large){.calls = 2, .plain = {0, 1 << 20}};
+    ledger->large.reasons[TAGC_REASON_one_host] = 2;
+    ledger->rest.compressed = i == MADE - 2;
+    if (tagc_ledger_may_go(ledger))
+      tagc_ledger_free(ledger);
+  }
+  for (const struct tagc_ledger *l = first; l; l = l->next)
+    kept++;
+  ok(kept == TAGC_LEDGERS_KEPT + 1, "ledgers that stay: %zu", kept);
+
+  struct tagc_ledgers_gone gone = {.count = 1700, .large = {.calls = 3400, .plain = {0, UINT64_C(3) << 30}}};
+  gone.large.reasons[TAGC_REASON_one_host] = 3400;
+  listen_begin();
+  tagc_report_gone(&gone);
+  listen_end();
+  has("tagc: 1,700 more communicators have ended; nothing compressed of 3,400 large collectives, 3.0 GiB a rank: 3,400 "
+      "all ranks share a host");
 }
 
 /* A reason whose words name an option needs no advice; others that the user can change have it. */
@@ -259,6 +294,7 @@ int main(void) {
   test_deep_model();
   test_few();
   test_nothing();
+  test_gone();
   test_advice();
   return tap_done();
 }
