@@ -34,7 +34,8 @@ void tagc_mark_end_of(long ended) {
   const char *file = read_mark(&pid);
   if (file && pid == ended && unlink(file) == 0)
     tagc_say("tagc: no NCCL call reached the library from this command, or from what it started on this host: nothing "
-             "was compressed, and no trace was written. tagc-doctor -- COMMAND shows if calls can be seen");
+             "was compressed, and no trace was written. tagc-doctor PROGRAM, or tagc-doctor --python PYTHON, shows if "
+             "calls can be seen");
 }
 
 void tagc_mark_end(void) { tagc_mark_end_of((long)getpid()); }

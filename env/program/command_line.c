@@ -205,8 +205,20 @@ static int take_value(const struct tagc_command_line *line, const struct tagc_ar
   return TAGC_COMMAND_LINE_GO;
 }
 
+static int check_company(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS]) {
+  for (size_t i = 0; i < line->count; i++) {
+    const char *with = given[i] ? line->rows[i].with : NULL;
+    size_t k = 0;
+    while (with && k < line->count && !(given[k] && is_name(with, line->rows[k].name, strlen(line->rows[k].name))))
+      k++;
+    if (with && k == line->count)
+      return tagc_refuse(line, "--%s needs --%s", line->rows[i].name, with);
+  }
+  return TAGC_COMMAND_LINE_GO;
+}
+
 int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, void *to, FILE *out) {
-  bool options = true;
+  bool options = true, given[TAGC_ARGUMENTS] = {false};
   char **word = argv + (*argv != NULL);
   for (char **at = word; *at; at++) {
     const char *argument = *at, *value;
@@ -228,7 +240,9 @@ int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, v
     const int status = take_value(line, row, value, to, out);
     if (status != TAGC_COMMAND_LINE_GO)
       return status;
+    if (row >= line->rows && row < line->rows + line->count)
+      given[row - line->rows] = true;
   }
   *word = NULL;
-  return TAGC_COMMAND_LINE_GO;
+  return check_company(line, given);
 }

@@ -38,8 +38,10 @@ struct tagc_argument {
   const char *help;
   const char *const *names;                 /* of a choice, NULL-terminated */
   bool (*set)(void *to, const char *value); /* false: refused */
+  const char *with;                         /* the option without which it would do nothing, and is refused; or NULL */
   char letter;                              /* 0: none */
 };
+enum { TAGC_ARGUMENTS = 100 }; /* in a table, at most */
 
 struct tagc_command_line {
   const char *program;

@@ -114,12 +114,12 @@ struct bench_result {
   enum tagc_storage residual;
   bool carried; /* false: the codec has no layout for this shape; ignore all below */
   bool varies;  /* the payload depends on the sparsity */
-  bool sketch;  /* it counts unpeeled values */
+  bool sketch;  /* it counts unrecovered values */
   double bits;
   double error_first, error; /* relative L2 error of the sum: in the first step, and summed over all steps */
   double worst, cosine;      /* of the sum over all steps; worst: the largest error relative to the exact sum's rms */
   double density;            /* values sent, relative to the foreign elements */
-  double unpeeled;           /* estimated values, relative to those sent */
+  double unrecovered;        /* estimated values, relative to those sent */
   uint64_t nonfinite;        /* elements without a finite exact sum: left out of the errors */
   struct bench_speed speed[TAGC_VARIANT_COUNT];
   size_t speeds;

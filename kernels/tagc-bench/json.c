@@ -35,7 +35,7 @@ static void put_result(struct tagc_json *j, const struct bench_result *r) {
     tagc_json_real(j, "cosine", r->cosine);
     tagc_json_real(j, "density", r->density);
     if (r->sketch)
-      tagc_json_real(j, "unpeeled_percent", 100 * r->unpeeled);
+      tagc_json_real(j, "unrecovered_percent", 100 * r->unrecovered);
     tagc_json_real(j, "nonfinite", (double)r->nonfinite);
     put_speeds(j, r);
   }

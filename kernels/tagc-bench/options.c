@@ -159,7 +159,8 @@ static const struct tagc_argument rows[] = {
   { .name = "all-variants", TO(FLAG, all_variants), .help = "the same for every instruction set that runs here" },
   { .name = "allgather", .old = "gather", TO(FLAG, allgather),
     .help = "show the codecs for all-gathers instead, on shards of parameters" },
-  { .name = "density", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "0.01,0.05,0.2", .set = set_densities,
+  { .name = "density", .with = "allgather", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "0.01,0.05,0.2",
+    .set = set_densities,
     .accepts = "1 to 8 numbers from 0 to 1, with commas",
     .help = "with --allgather: shares of sums other than zero, for the codec of an all-reduce's sums" },
   { .name = "json", TO(FLAG, json), .help = "print JSON" },
@@ -168,30 +169,35 @@ static const struct tagc_argument rows[] = {
   { .name = "simulate", .value = "WHAT", .kind = TAGC_ARGUMENT_CALL, .set = set_simulation,
     .accepts = "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
     .help = "print times of a step on so many ranks instead, or on hosts of G ranks each, flat and with two levels" },
-  { .name = "alpha", .value = "US", TO(REAL, simulation.alpha_us), .accepts = "0 to 1e6 microseconds", .preset = "10",
+  { .name = "alpha", .with = "simulate", .value = "US", TO(REAL, simulation.alpha_us),
+    .accepts = "0 to 1e6 microseconds", .preset = "10",
     .help = "latency of a step of a ring" },
-  { .name = "beta", .value = "GBIT", TO(REAL, simulation.beta_gbit), .accepts = "1e-6 to 1e6 Gbit/s", .preset = "10",
+  { .name = "beta", .with = "simulate", .value = "GBIT", TO(REAL, simulation.beta_gbit),
+    .accepts = "1e-6 to 1e6 Gbit/s", .preset = "10",
     .help = "rate from a rank, or from a host with all its ranks, to others" },
-  { .name = "alpha-inside", .value = "US", TO(REAL, simulation.alpha_inside_us),
+  { .name = "alpha-inside", .with = "simulate", .value = "US", TO(REAL, simulation.alpha_inside_us),
     .accepts = "0 to 1e6 microseconds", .preset = "3",
     .help = "the same latency inside a host" },
   /* 12 NVLinks of 20 GB/s, as NCCL reckons */
-  { .name = "beta-inside", .value = "GBIT", TO(REAL, simulation.beta_inside_gbit),
+  { .name = "beta-inside", .with = "simulate", .value = "GBIT", TO(REAL, simulation.beta_inside_gbit),
     .accepts = "1e-6 to 1e6 Gbit/s", .preset = "1920",
     .help = "rate from a rank inside its host" },
-  { .name = "message", .value = "US", TO(REAL, simulation.message_us),
+  { .name = "message", .with = "simulate", .value = "US", TO(REAL, simulation.message_us),
     .accepts = "0 to 1e6 microseconds", .preset = "1",
     .help = "extra cost of each message of an all-to-all" },
-  { .name = "units", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "12x7M,2x38M", .set = set_units,
+  { .name = "units", .with = "simulate", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "12x7M,2x38M",
+    .set = set_units,
     .accepts = "a list like 12x7M,2x38M: how many units of how many elements",
     .help = "the units of the model" },
-  { .name = "depth", .value = "N", TO(INT, simulation.depth), .accepts = "1 to 16", .preset = "1",
+  { .name = "depth", .with = "simulate", .value = "N", TO(INT, simulation.depth), .accepts = "1 to 16", .preset = "1",
     .help = "chunks of a call (TAGC_DEPTH); one is encoded or decoded while another travels" },
-  { .name = "encode", .value = "GB/S", TO(REAL, simulation.encode_gbs), .accepts = "1e-3 to 1e6 GB/s",
+  { .name = "encode", .with = "simulate", .value = "GB/S", TO(REAL, simulation.encode_gbs),
+    .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of encode for all codecs, not measured here" },
-  { .name = "decode", .value = "GB/S", TO(REAL, simulation.decode_gbs), .accepts = "1e-3 to 1e6 GB/s",
+  { .name = "decode", .with = "simulate", .value = "GB/S", TO(REAL, simulation.decode_gbs),
+    .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of decode for all codecs, not measured here" },
-  { .name = "gpu", .value = "NAME", TO(CHOICE, simulation.gpu), .names = bench_gpu_names,
+  { .name = "gpu", .with = "simulate", .value = "NAME", TO(CHOICE, simulation.gpu), .names = bench_gpu_names,
     .help = "forecast: codecs run on such a GPU" },
 };
 /* clang-format on */
@@ -224,8 +230,6 @@ void bench_stop(int status, const char *message, ...) {
 /* A simulation gets the codecs' speeds in one way. */
 static void check_speeds(const struct bench_options *o) {
   const struct bench_simulation *s = &o->simulation;
-  if (s->gpu != BENCH_NO_GPU && !s->wanted)
-    bench_stop(BENCH_USAGE, "--gpu needs --simulate");
   if (s->gpu != BENCH_NO_GPU && (s->encode_gbs > 0 || s->decode_gbs > 0))
     bench_stop(BENCH_USAGE, "--gpu does not go with --encode or --decode");
   if (s->wanted && s->gpu == BENCH_NO_GPU && !o->repeat && (s->encode_gbs <= 0 || s->decode_gbs <= 0))

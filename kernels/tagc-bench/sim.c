@@ -200,7 +200,7 @@ struct bench_result bench_run(const struct bench_options *o, const struct bench_
     compare_sim_times(&sim, o->steps, &result);
   const double sent = (double)sim.stats.selected;
   result.density = sent / (foreign * world->ranks * o->steps);
-  result.unpeeled = sent > 0 ? (double)sim.stats.unrecovered / sent : 0;
+  result.unrecovered = sent > 0 ? (double)sim.stats.unrecovered / sent : 0;
   if (repeat > 0)
     measure_codec(o, &sim, repeat, &result);
   sim_end(&sim);

@@ -39,11 +39,12 @@ static void print_errors(const struct bench_options *o, const struct bench_resul
   char last[24];
   snprintf(last, sizeof last, "%d steps", o->steps);
   printf("\n%-8s %7s %8s%s %8s %8s", "", "bits an", "error", o->steps > 1 ? "    error" : "", "worst", "");
-  printf("%s\n", o->repeat > 0 ? "    encode         decode     unpeeled" : "  unpeeled");
+  printf("%s\n", o->repeat > 0 ? "    encode         decode     unrecovered" : "  unrecovered");
   printf("%-8s %7s %8s", "codec", "element", o->steps > 1 ? "1 step" : "of sum");
   if (o->steps > 1)
     printf(" %8s", last);
-  printf(" %8s %8s%s\n", "element", "cosine", o->repeat > 0 ? "    GB/s ratio    GB/s ratio        %" : "         %");
+  printf(" %8s %8s%s\n", "element", "cosine",
+         o->repeat > 0 ? "    GB/s ratio    GB/s ratio           %" : "            %");
   for (size_t i = 0; i < count; i++) {
     const struct bench_result *r = &results[i];
     printf("%-8s", r->codec->name);
@@ -62,9 +63,9 @@ static void print_errors(const struct bench_options *o, const struct bench_resul
       print_speed(&r->speed[0], BENCH_DECODE, BENCH_DECODE);
     }
     if (r->sketch)
-      printf("  %7.3f\n", 100 * r->unpeeled);
+      printf("  %10.3f\n", 100 * r->unrecovered);
     else
-      printf("  %7s\n", "-");
+      printf("  %10s\n", "-");
   }
 }
 

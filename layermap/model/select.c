@@ -85,8 +85,8 @@ static const struct preset *find_preset(struct element element) {
   return NULL;
 }
 
-/* The error of an element, or NULL. */
-static const char *check_element(struct element element) {
+/* The error of an element, or NULL. Adds its place in the element to *at. */
+static const char *check_element(struct element element, size_t *at) {
   uint32_t first, last;
   if (element.length == 0)
     return "an element is empty";
@@ -99,9 +99,11 @@ static const char *check_element(struct element element) {
   if (*element.text == '!' || *element.text == '-')
     return "an element cannot be negated: what is to be left out is named in TAGC_SKIP";
   for (size_t i = 0; i < element.length; i++)
-    if (is_space(element.text[i]) || element.text[i] == ';')
+    if (is_space(element.text[i]) || element.text[i] == ';') {
+      *at += i;
       return is_space(element.text[i]) ? "a space inside an element: commas separate elements"
                                        : "a semicolon inside an element: commas separate elements";
+    }
   return tagc_glob_check(element.text, element.length);
 }
 
@@ -109,10 +111,10 @@ bool tagc_select_valid(const char *list, const char **why, size_t *at) {
   const char *rest = is_empty_list(list) ? NULL : list;
   while (rest) {
     struct element element = next_element(&rest);
-    const char *wrong = check_element(element);
+    *at = (size_t)(element.text - list);
+    const char *wrong = check_element(element, at);
     if (wrong) {
       *why = wrong;
-      *at = (size_t)(element.text - list);
       return false;
     }
   }

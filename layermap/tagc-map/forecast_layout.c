@@ -37,7 +37,7 @@ static const struct detail {
   {"tp", 0, FSDP2 | MEGATRON},
   {"pp", 0, FSDP2 | MEGATRON},
   {"hsdp", 0, FSDP1 | FSDP2},
-  {"sp", TAGC_FORECAST_SP, FSDP2 | MEGATRON},
+  {"sp", TAGC_FORECAST_SP, MEGATRON},
   {"zero1", TAGC_FORECAST_OPTIMIZER, MEGATRON},
   {"overlap", TAGC_FORECAST_OVERLAP, MEGATRON},
   {"every", TAGC_FORECAST_EVERY, DDP | FSDP1 | FSDP2},
@@ -66,7 +66,8 @@ static bool read_forecast_number(const char *word, const char *value, int *to, c
   return true;
 }
 
-static bool read_detail(const char *word, struct tagc_forecast_job *job, char why[TAGC_FORECAST_WHY]) {
+/* Marks the detail in `given`. */
+static bool read_detail(const char *word, struct tagc_forecast_job *job, unsigned *given, char why[TAGC_FORECAST_WHY]) {
   char known[160];
   const size_t length = strcspn(word, "=");
   for (size_t i = 0; i < DETAILS; i++) {
@@ -76,6 +77,9 @@ static bool read_detail(const char *word, struct tagc_forecast_job *job, char wh
     if (d->flag && word[length])
       return refuse_forecast(why, "%.40s: %s takes no number", word, d->word);
     job->flags |= d->flag;
+    if (*given & 1U << i)
+      return refuse_forecast(why, "%.40s: %s is there already", word, d->word);
+    *given |= 1U << i;
     int *const field = i == 0 ? &job->tp : i == 1 ? &job->pp : &job->shards;
     return d->flag || read_forecast_number(d->word, word[length] ? word + length + 1 : "", field, why);
   }
@@ -95,6 +99,7 @@ static bool read_forecast_base(const char *word, struct tagc_forecast_job *job, 
 
 bool tagc_forecast_read_layout(const char *list, struct tagc_forecast_job *job, char why[TAGC_FORECAST_WHY]) {
   char text[256], *rest = text;
+  unsigned given = 0;
   job->layout = list;
   job->tp = job->pp = 1;
   job->shards = 0;
@@ -105,7 +110,7 @@ bool tagc_forecast_read_layout(const char *list, struct tagc_forecast_job *job, 
   if (!read_forecast_base(strsep(&rest, ","), job, why))
     return false;
   while (rest)
-    if (!read_detail(strsep(&rest, ","), job, why))
+    if (!read_detail(strsep(&rest, ","), job, &given, why))
       return false;
   if (job->base == TAGC_FORECAST_FSDP2 && (job->tp > 1 || job->pp > 1))
     job->flags |= TAGC_FORECAST_TITAN; /* the formulas are those of its plans */

@@ -91,8 +91,8 @@ static const struct tagc_command_line command_line = {
     "  hsdp=N       N ranks share a copy of the model (fsdp1, fsdp2)\n"
     "  zero1        the distributed optimizer (megatron); overlap: gradients are reduced in buckets\n"
     "  every        gradients are reduced in every micro-batch, not in the last one (ddp, fsdp1, fsdp2)\n"
-    "  kept, embed, titan   fsdp2: parameters stay after the forward pass; the embedding is a unit; torchtitan's "
-    "units\n"
+    "  kept         parameters stay after the forward pass (fsdp2)\n"
+    "  embed        the embedding is a unit (fsdp1, fsdp2); titan: torchtitan's units (fsdp2)\n"
     "\nExit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
     "cannot be read or written, or wrong usage.\n",
   .indent = 21,
@@ -360,13 +360,31 @@ static const struct command {
   {"forecast", run_forecast, RANKS | LAYOUT | FORECAST, false},
 };
 
-static unsigned options_of(const struct request *request) {
-  return (request->output ? OUTPUT : 0) | (request->nranks ? RANKS : 0) | (request->layout_name ? LAYOUT : 0) |
-         (request->svg ? SVG : 0) |
-         (request->config || request->sequence || request->gradients >= 0 || request->bucket || request->local ||
-              request->json
-            ? FORECAST
-            : 0);
+/* Refuses an option of other commands. Returns an exit status, or -1. */
+static int refuse_foreign(const struct request *request, const struct command *command) {
+  const struct {
+    const char *name;
+    unsigned sort;
+    bool given;
+  } options[] = {{"output", OUTPUT, request->output},
+                 {"ranks", RANKS, request->nranks},
+                 {"layout", LAYOUT, request->layout_name},
+                 {"svg", SVG, request->svg},
+                 {"config", FORECAST, request->config},
+                 {"sequence", FORECAST, request->sequence},
+                 {"gradients", FORECAST, request->gradients >= 0},
+                 {"bucket", FORECAST, request->bucket},
+                 {"local", FORECAST, request->local},
+                 {"json", FORECAST, request->json}};
+  enum { COUNT = sizeof options / sizeof *options };
+  char accepted[160] = "none of the options";
+  for (size_t i = 0, used = 0; i < COUNT; i++)
+    if (options[i].sort & command->options)
+      used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s--%s", used ? ", " : "", options[i].name);
+  for (size_t i = 0; i < COUNT; i++)
+    if (options[i].given && !(options[i].sort & command->options))
+      return tagc_refuse(&command_line, "--%s is not for %s, which takes %s", options[i].name, command->name, accepted);
+  return -1;
 }
 
 /* Finds the layout of a map. False: there is none of that name. */
@@ -396,8 +414,9 @@ static int run(char **argv) {
   const struct command *command = find_command(argv[1]);
   if (!command)
     return tagc_refuse(&command_line, "there is no command %s", argv[1]);
-  if (options_of(&request) & ~command->options)
-    return tagc_refuse(&command_line, "that option is not one of %s", command->name);
+  status = refuse_foreign(&request, command);
+  if (status >= 0)
+    return status;
   if (request.layout_name && command->run != run_forecast && !find_layout(&request))
     return tagc_refuse(&command_line, "--layout %s: accepted is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron",
                        request.layout_name);

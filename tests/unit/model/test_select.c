@@ -254,9 +254,9 @@ int main(void) {
   refuses("block.4-99999999999", "a number is too large", 0);
   refuses("unit[]", "unbalanced [", 0);
   refuses("unit[a,b]", "unbalanced [", 0);
-  refuses("*,mlp attn", "a space inside an element: commas separate elements", 2);
-  refuses("mlp\tattn", "a space inside an element: commas separate elements", 0);
-  refuses("mlp;attn", "a semicolon inside an element: commas separate elements", 0);
+  refuses("*,mlp attn", "a space inside an element: commas separate elements", 5);
+  refuses("mlp\tattn", "a space inside an element: commas separate elements", 3);
+  refuses("mlp;attn", "a semicolon inside an element: commas separate elements", 3);
   refuses("mlp,!attn", "an element cannot be negated: what is to be left out is named in TAGC_SKIP", 4);
   refuses("-attn", "an element cannot be negated: what is to be left out is named in TAGC_SKIP", 0);
   refuses("-3", "an element cannot be negated: what is to be left out is named in TAGC_SKIP", 0);

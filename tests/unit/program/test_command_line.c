@@ -13,7 +13,7 @@
 struct values {
   bool flag;
   int number, choice;
-  uint64_t count, size;
+  uint64_t length, count, size;
   double real;
   const char *file, *text, *maybe;
   char pair[2];
@@ -53,6 +53,7 @@ static const struct tagc_argument rows[] = {
    TO(FILE, file),
    .help = "a file that has a text of many words, so many that they do not fit one line of it"},
   {.name = "text", .value = "TEXT", TO(TEXT, text), .help = "a text"},
+  {.name = "length", .with = "file", .value = "N", TO(COUNT, length), .accepts = "1 to 9", .help = "of the file"},
   {.name = "maybe", .value = "FILE", .optional = true, TO(FILE, maybe), .help = "perhaps a file"},
   {.name = "a-name-that-is-long",
    .value = "PAIR",
@@ -134,6 +135,7 @@ static void kinds(void) {
      "a file, and an empty text");
   ok(accepts("--maybe x") && !*values.maybe && left("x"), "what may be left out is not the next word");
   ok(accepts("--maybe=x") && strcmp(values.maybe, "x") == 0, "but stands behind a =");
+  ok(accepts("--length 3 x --file y") && values.length == 3 && left("x"), "an option beside the one that it needs");
   ok(accepts("--a-name-that-is-long=ab") && memcmp(values.pair, "ab", 2) == 0, "a call");
   ok(accepts("--number 3 --number 4") && values.number == 4, "the last one counts");
 }
@@ -176,6 +178,8 @@ static void refusals(void) {
   refused("--file=", "--file does not take '': accepted is FILE");
   refused("--maybe=", "--maybe does not take '': accepted is FILE");
   refused("--a-name-that-is-long abc", "--a-name-that-is-long does not take 'abc': accepted is two letters");
+  refused("--length 3 --flag x", "--length needs --file");
+  refused("--length 3 -- --file", "--length needs --file");
   refused("--numbr=3", "there is no option --numbr; did you mean --number?");
   refused("--versoin", "there is no option --versoin; did you mean --version?");
   refused("--frobnicate", "there is no option --frobnicate");
@@ -198,6 +202,7 @@ static void shows(void) {
                    "of\n"
                    "                    it\n"
                    "  --text TEXT       a text\n"
+                   "  --length N        of the file (1 to 9)\n"
                    "  --maybe[=FILE]    perhaps a file\n"
                    "  --a-name-that-is-long PAIR\n"
                    "                    a pair (two letters)\n"

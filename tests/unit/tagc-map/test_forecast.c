@@ -363,7 +363,10 @@ static void refuses(const char *layout, const char *config, int ranks, int local
 static void test_refusals(void) {
   refuses("ep", SMALL, 8, 0,
           "a layout begins with ddp, fsdp1, fsdp2, zero1, zero2, zero3 or megatron, not with \"ep\"");
-  refuses("fsdp2,cp=2", SMALL, 8, 0, "cp=2 is not known with fsdp2; known are tp=N, pp=N, hsdp=N, sp, ");
+  refuses("fsdp2,cp=2", SMALL, 8, 0, "cp=2 is not known with fsdp2; known are tp=N, pp=N, hsdp=N, every, ");
+  refuses("fsdp2,tp=2,tp=4", SMALL, 8, 0, "tp=4: tp is there already");
+  refuses("fsdp2,titan,titan", SMALL, 8, 0, "titan: titan is there already");
+  refuses("fsdp2,sp", SMALL, 8, 0, "sp is not known with fsdp2");
   refuses("ddp,tp=2", SMALL, 8, 0, "tp=2 is not known with ddp; known are every");
   refuses("fsdp2,tp=0", SMALL, 8, 0, "tp=0: expected is a number from 1 to 1048576");
   refuses("fsdp2,tp", SMALL, 8, 0, "tp=: expected is a number");
