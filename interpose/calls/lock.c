@@ -136,10 +136,15 @@ static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *info
   return true;
 }
 
-static bool make_allgathers(struct tagc_comm *comm) {
+/* Under the names of their slots. */
+static bool name_allgathers(struct tagc_comm *comm) {
   size_t count;
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
-  return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_allgathers(comm->ledger, infos, count));
+  return tagc_ledger_set_allgathers(comm->ledger, infos, count);
+}
+
+static bool make_allgathers(struct tagc_comm *comm) {
+  return !comm->slot_count || (tagc_allgathers_make(comm) && name_allgathers(comm));
 }
 
 /* Can the ranks compare what PyTorch says? They all can, or none. Else the layers are inferred. */
@@ -177,7 +182,8 @@ ncclResult_t tagc_lock_use_map(struct tagc_comm *comm, struct tagc_model *model)
     return use_layers(comm, infos, count);
   free_layers(comm);
   comm->model = model;
-  if (!infer_layers(comm, infos, count) || !tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
+  if (!infer_layers(comm, infos, count) || !tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers) ||
+      !name_allgathers(comm))
     return tagc_no_memory("the layers of slots");
   if (comm->layers->source == TAGC_LAYER_MAP) { /* contents are not compared with a map */
     comm->changes.watched = false;

@@ -95,6 +95,11 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot) {
   for (int mark = 0; mark + 1 < TAGC_MARKS; mark++)
     whole += read.ms[mark];
   row->counted = true;
+  if (slot < 0) { /* of a former lock: its residual is gone */
+    row->stats.residual_norm2 = 0;
+    row->residuals_dropped += row->stats.dropped;
+    row->stats.dropped = 0;
+  }
   tagc_retune_add(comm->ledger->retune, slot, 1e6 * whole);
   enter_times(comm, &read, &comm->ledger->times);
   return true;

@@ -156,11 +156,18 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   allgather->stats.norm2 += from->allgather.stats.norm2;
 }
 
+/* Are the rows of the same calls? Names say nothing: at first those of a new lock are inferred, or mere numbers, and a
+ * map has others later. */
+static bool same_calls(const struct tagc_ledger_row *a, const struct tagc_ledger_row *b, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (a[i].shard != b[i].shard || a[i].unit != b[i].unit || a[i].allgather.again != b[i].allgather.again)
+      return false;
+  return true;
+}
+
 /* Slots that were known before keep their accounts: a training with evaluations in between comes back to them. */
 static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count) {
-  bool same = count == ledger->row_count;
-  for (size_t i = 0; i < count && same; i++)
-    same = rows[i].shard == ledger->rows[i].shard && strcmp(rows[i].name, ledger->rows[i].name) == 0;
+  const bool same = count == ledger->row_count && same_calls(rows, ledger->rows, count);
   for (size_t i = 0; i < ledger->row_count; i++) {
     tagc_ledger_add(same ? &rows[i] : &ledger->rest, &ledger->rows[i]);
     if (ledger->rows[i].owns_parameters)
@@ -175,7 +182,6 @@ bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_al
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   if (!rows)
     return false;
-  bool same = count == ledger->allgather_count;
   for (size_t i = 0; i < count; i++) {
     const struct tagc_ledger_row *slot = tagc_ledger_row(ledger, (int)allgathers[i].slot);
     rows[i] = (struct tagc_ledger_row){.shard = allgathers[i].signature.count,
@@ -183,9 +189,8 @@ bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_al
                                        .unit = slot->unit,
                                        .allgather = {.again = allgathers[i].again, .reason = TAGC_REASON_warm_up}};
     snprintf(rows[i].name, sizeof rows[i].name, "%s", slot->name);
-    same =
-      same && rows[i].shard == ledger->allgathers[i].shard && strcmp(rows[i].name, ledger->allgathers[i].name) == 0;
   }
+  const bool same = count == ledger->allgather_count && same_calls(rows, ledger->allgathers, count);
   pthread_mutex_lock(&lock); /* the report may be under way */
   for (size_t i = 0; i < ledger->allgather_count; i++)
     tagc_ledger_add(same ? &rows[i] : &ledger->allgather_rest, &ledger->allgathers[i]);

@@ -2,6 +2,7 @@
  * The timing requests to a device for a call, in one part or two and in pieces, and the use of the reported times. The
  * device is the host's, with a tally that records requests and reports given times.
  */
+#include "interpose/stats/exit_report.h"
 #include "tests/unit/vote/rank.h"
 
 enum { MOST = 64 };
@@ -13,6 +14,7 @@ static int mark_count;
 static unsigned functions; /* the limit announced to the side stream; only valid after the first mark */
 static int submitted[TAGC_SIDE_WORKS], waited;
 static const struct tagc_tally_times *told; /* the next read's result; NULL: none */
+static struct tagc_codec_stats counted;     /* with it */
 
 static void *make(const struct tagc_device *self, void *stream) {
   static int tally;
@@ -34,10 +36,12 @@ static void watch(const struct tagc_device *self, void *tally, void *side_stream
 
 static bool read_tally(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
                        struct tagc_codec_stats *stats) {
-  (void)self, (void)tally, (void)stats;
+  (void)self, (void)tally;
   if (!told)
     return false;
   *times = *told;
+  stats->dropped += counted.dropped;
+  stats->residual_norm2 = counted.residual_norm2;
   told = NULL;
   return true;
 }
@@ -167,6 +171,21 @@ static void reduces(void) {
   tear_down();
 }
 
+/* What a device tells of the calls of a lock that is over. */
+static void former(void) {
+  static const struct tagc_tally_times times = {.ms = {0, 1, 1, 0, 0, 0, 1}, .side_known = true};
+  int tally;
+  set_up_device();
+  told = &times;
+  counted = (struct tagc_codec_stats){.dropped = 2, .residual_norm2 = 9};
+  const bool read = tagc_comm_read_tally(comm, &tally, -1);
+  const struct tagc_ledger_row total = tagc_report_total(comm->ledger);
+  ok(read && total.stats.residual_norm2 == 0 && total.residuals_dropped == 2,
+     "of a former lock: its residual is in no sum any more, what was dropped is: %g, %d", total.stats.residual_norm2,
+     (int)total.residuals_dropped);
+  tear_down();
+}
+
 int main(void) {
   setenv("TAGC_CODEC", "q8", 1);
   setenv("TAGC_DEPTH", "4", 1);
@@ -175,5 +194,6 @@ int main(void) {
   received = malloc(sizeof(float) * N * RANKS);
   scatters();
   reduces();
+  former();
   return end_votes();
 }

@@ -247,6 +247,30 @@ static void test_nothing(void) {
   has("tagc: nothing was compressed: no communicator had two ranks or more, so nothing was sent.\n");
 }
 
+/* The slots of a cycle that comes back keep their counts, whatever their names are meanwhile; others do not. */
+static void test_comes_back(void) {
+  struct tagc_slot_info slots[] = {{.signature = {.count = 1000}, .unit = 1, .name = "unit1"},
+                                   {.signature = {.count = 500}, .unit = 0, .name = "unit0"}};
+  const struct tagc_allgather_info gathers[] = {{.signature = {.count = 500}, .slot = 1},
+                                                {.signature = {.count = 1000}, .slot = 0}};
+  struct tagc_ledger *ledger = tagc_ledger_create(0, 2);
+  if (!ledger || !tagc_ledger_set_slots(ledger, slots, 2, NULL) || !tagc_ledger_set_allgathers(ledger, gathers, 2))
+    exit(1);
+  ledger->rows[0].calls = ledger->allgathers[0].calls = 10;
+  strcpy(slots[0].name, "block.0");
+  strcpy(slots[1].name, "embed");
+  bool made = tagc_ledger_set_slots(ledger, slots, 2, NULL) && tagc_ledger_set_allgathers(ledger, gathers, 2);
+  ok(made && ledger->rows[0].calls == 10 && ledger->allgathers[0].calls == 10 && ledger->rest.calls == 0 &&
+       strcmp(ledger->allgathers[0].name, "embed") == 0,
+     "slots and all-gathers with other names keep their counts: %d, %d", (int)ledger->rows[0].calls,
+     (int)ledger->allgathers[0].calls);
+  slots[0].unit = 2;
+  made = tagc_ledger_set_slots(ledger, slots, 2, NULL) && tagc_ledger_set_allgathers(ledger, gathers, 2);
+  ok(made && ledger->rows[0].calls == 0 && ledger->rest.calls == 10 && ledger->allgathers[0].calls == 0 &&
+       ledger->allgather_rest.calls == 10,
+     "other ones do not");
+}
+
 /* A process that makes communicators without end keeps the first ones, those with a compressed call, and a sum. */
 static void test_gone(void) {
   enum { MADE = TAGC_LEDGERS_KEPT + 1700 };
@@ -295,6 +319,7 @@ int main(void) {
   test_few();
   test_nothing();
   test_gone();
+  test_comes_back();
   test_advice();
   return tap_done();
 }
