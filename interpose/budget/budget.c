@@ -122,6 +122,17 @@ static void use_the_rest(struct tagc_budget_slot *slots, size_t count, const str
   }
 }
 
+void tagc_budget_add_up(const struct tagc_budget *target, const struct tagc_budget_slot *slots, size_t count,
+                        struct tagc_budget_outcome *outcome) {
+  const struct totals limits = limits_of(target, slots, count), totals = totals_of(slots, count);
+  double norms = 0;
+  for (size_t i = 0; i < count; i++)
+    norms += slots[i].norm * slots[i].norm;
+  outcome->ns = totals.ns;
+  outcome->error = norms > 0 ? __builtin_sqrt(totals.squared / norms) : 0;
+  outcome->met = totals.ns <= limits.ns && totals.squared <= limits.squared;
+}
+
 struct tagc_budget_outcome tagc_budget_choose(const struct tagc_budget *target, struct tagc_budget_slot *slots,
                                               size_t count) {
   const struct totals limits = limits_of(target, slots, count);
@@ -138,11 +149,8 @@ struct tagc_budget_outcome tagc_budget_choose(const struct tagc_budget *target, 
     outcome.changed += slots[i].option != slots[i].before;
     outcome.backed_off += slots[i].error[slots[i].before] > TAGC_BUDGET_WORST;
   }
-  const struct totals totals = totals_of(slots, count);
-  outcome.ns = totals.ns;
-  outcome.error = norms > 0 ? __builtin_sqrt(totals.squared / norms) : 0;
   outcome.error_before = norms > 0 ? __builtin_sqrt(squared_before / norms) : 0;
-  outcome.met = totals.ns <= limits.ns && totals.squared <= limits.squared;
+  tagc_budget_add_up(target, slots, count, &outcome);
   return outcome;
 }
 

@@ -46,6 +46,9 @@ struct tagc_budget_outcome {
 /* Chooses for all slots. */
 struct tagc_budget_outcome tagc_budget_choose(const struct tagc_budget *target, struct tagc_budget_slot *slots,
                                               size_t count);
+/* Sets ns, error and met of the outcome by the slots' options. */
+void tagc_budget_add_up(const struct tagc_budget *target, const struct tagc_budget_slot *slots, size_t count,
+                        struct tagc_budget_outcome *outcome);
 
 /* ---- when -------------------------------------------------------------------------------------------------------- */
 

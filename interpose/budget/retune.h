@@ -45,7 +45,8 @@ struct tagc_retune {
   uint64_t chosen;                    /* cycle of the last choice; 0: none yet */
   uint32_t interval;                  /* between the two */
   double ratios[2];                   /* plain, compressed: measured by estimated times, as of the last vote */
-  struct tagc_budget_outcome outcome; /* of the last choice */
+  struct tagc_budget_outcome outcome; /* of the last choice, as the vote has left it */
+  bool overruled;                     /* meanwhile the vote has left some slot plain that was to be compressed */
   struct tagc_retune_entry entries[TAGC_RETUNE_ENTRIES];
   size_t entry_count, slot_count;
   struct tagc_budget_slot *options; /* of the slots, in their order */

@@ -130,9 +130,18 @@ static void others(void) {
                 retune()->next == table[i].next;
     good &= !strcmp(table[i].codec, "plain") == (comm->memory.workspace == NULL) && !slot()->state.dirty;
     ok(good, "the other rank %s", table[i].what);
+    const bool plain = strcmp(table[i].codec, "plain") == 0;
+    const double *ns = retune()->options[0].ns, expected = ns[plain ? 0 : retune()->options[0].option];
+    ok(retune()->outcome.ns - expected < 1 && expected - retune()->outcome.ns < 1 &&
+         plain == (retune()->outcome.error == 0),
+       "what is told is of the calls as they are now: %.0f ns, error %g", retune()->outcome.ns,
+       retune()->outcome.error);
     ok(calls(3) == ncclSuccess && meetings == table[i].meetings, "and calls go on");
-    ok(strcmp(table[i].codec, "plain") != 0 || (calls(THIRD - AGAIN - 3) == ncclSuccess && has("q2")),
-       "until the next choice");
+    double ratios[2];
+    tagc_retune_measure(retune(), ratios);
+    ok((ratios[0] > 0) == plain && (ratios[1] > 0) == !plain, "their times count as those of %s calls",
+       plain ? "plain" : "compressed");
+    ok(!plain || (calls(THIRD - AGAIN - 3) == ncclSuccess && has("q2")), "until the next choice");
     tear_down();
   }
 }
