@@ -216,12 +216,21 @@ static ncclResult_t join_all(const struct tagc_call *calls, size_t count) {
   return ncclSuccess;
 }
 
-/* Is calls[i] the `round`-th call of its rank that takes a round? */
-static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round) {
-  size_t earlier = 0;
-  for (size_t j = 0; j < i; j++)
-    earlier += calls[j].comm == calls[i].comm && tagc_rounds_takes(&calls[j]);
-  return earlier == round && tagc_rounds_takes(&calls[i]);
+enum { NO_ROUND = -1 };
+
+/* The round of each call: that of its communicator that follows on the last one, if it takes one. */
+static void find_rounds(const struct tagc_call *calls, size_t count, int *rounds) {
+  for (size_t i = 0; i < count; i++) {
+    rounds[i] = NO_ROUND;
+    if (!tagc_rounds_takes(&calls[i]))
+      continue;
+    rounds[i] = 0;
+    for (size_t j = i; j-- > 0;)
+      if (rounds[j] != NO_ROUND && calls[j].comm == calls[i].comm) {
+        rounds[i] = rounds[j] + 1;
+        break;
+      }
+  }
 }
 
 /* NCCL makes messages of some collectives (taskAppend() in enqueue.cc). */
@@ -232,10 +241,10 @@ static bool is_of_messages(const struct tagc_call *call) {
 
 /* Passes the collectives, or the messages, that take no round. */
 static ncclResult_t pass_others(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
-                                bool messages, struct tagc_call **chosen) {
+                                const int *rounds, bool messages, struct tagc_call **chosen) {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
-    if (!tagc_rounds_takes(&calls[i]) && is_of_messages(&calls[i]) == messages) {
+    if (rounds[i] == NO_ROUND && is_of_messages(&calls[i]) == messages) {
       decide_now(&calls[i]);
       chosen[n++] = &calls[i];
     }
@@ -243,31 +252,36 @@ static ncclResult_t pass_others(const struct tagc_nccl_group *real, struct tagc_
 }
 
 static ncclResult_t run_rounds(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count,
-                               struct tagc_call **chosen) {
-  ncclResult_t status = pass_others(real, calls, count, false, chosen);
+                               const int *rounds, struct tagc_call **chosen) {
+  ncclResult_t status = pass_others(real, calls, count, rounds, false, chosen);
   size_t n = 1;
-  for (size_t round = 0; n && status == ncclSuccess; round++) {
+  for (int round = 0; n && status == ncclSuccess; round++) {
     n = 0;
     for (size_t i = 0; i < count; i++)
-      if (is_of_round(calls, i, round))
+      if (rounds[i] == round)
         chosen[n++] = &calls[i];
     if (n)
       status = run_one_round(real, chosen, n);
   }
-  return status == ncclSuccess ? pass_others(real, calls, count, true, chosen) : status;
+  return status == ncclSuccess ? pass_others(real, calls, count, rounds, true, chosen) : status;
 }
 
 ncclResult_t tagc_rounds_run(const struct tagc_nccl_group *real, struct tagc_call *calls, size_t count) {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
-  ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
+  int its_round = NO_ROUND, *rounds = count > 1 ? malloc(count * sizeof *rounds) : &its_round;
+  ncclResult_t status = chosen && rounds ? ncclSuccess : tagc_no_memory("the calls of a group");
   tagc_rounds_dump(calls, count);
   if (status == ncclSuccess)
     status = join_all(calls, count);
-  if (status == ncclSuccess)
-    status = run_rounds(real, calls, count, chosen);
+  if (status == ncclSuccess) {
+    find_rounds(calls, count, rounds);
+    status = run_rounds(real, calls, count, rounds, chosen);
+  }
   if (status == ncclSuccess)
     status = join_all(calls, count);
-  if (chosen != one)
+  if (count > 1) {
     free(chosen);
+    free(rounds);
+  }
   return status;
 }
