@@ -189,8 +189,9 @@ void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct 
 
 void tagc_record_flush(void) {
   const int saved = errno;
-  pthread_mutex_lock(&lock);
-  flush();
-  pthread_mutex_unlock(&lock);
+  if (take_lock()) {
+    flush();
+    pthread_mutex_unlock(&lock);
+  }
   errno = saved;
 }
