@@ -119,11 +119,15 @@ static void account_times(struct tagc_work *w) {
   if (!w->device->host_reads)
     return;
   w->took.hidden_ns = hidden_ns(w);
-  sum->encode_ms += (double)took->encode_ns * 1e-6;
-  sum->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
-  sum->decode_ms += (double)took->decode_ns * 1e-6;
-  sum->hidden_ms += (double)took->hidden_ns * 1e-6;
-  sum->flushes += w->call->decision.action == TAGC_FLUSH;
+  if (w->call->decision.action == TAGC_FLUSH) {
+    sum->flushes++;
+    sum->flush_ms += (double)(took->encode_ns + took->sum_ns + took->exchange_ns + took->decode_ns) * 1e-6;
+  } else {
+    sum->encode_ms += (double)took->encode_ns * 1e-6;
+    sum->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
+    sum->decode_ms += (double)took->decode_ns * 1e-6;
+    sum->hidden_ms += (double)took->hidden_ns * 1e-6;
+  }
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)

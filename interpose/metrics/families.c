@@ -70,20 +70,19 @@ static double phase_ms(const struct tagc_ledger_times *times, int phase) {
 
 static double phase_seconds(const struct place *at) { return 1e-3 * phase_ms(times_of(at), at->phase); }
 
-/* Plain calls that were timed, and compressed ones less what another part of the call hid. */
-static double exposed_seconds(const struct place *at) {
-  double ms = at->ledger->plain_calls.ms;
-  for (int gathers = 0; gathers < 2; gathers++) {
-    const struct tagc_ledger_times *times = gathers ? &at->ledger->allgather_times : &at->ledger->times;
-    ms += times->encode_ms + times->exchange_ms + times->decode_ms - times->hidden_ms;
+/* Plain calls that were timed, those that sent what codecs keep, and compressed ones less what another part of the call
+ * hid. */
+static struct tagc_ledger_sum exposed(const struct place *at) {
+  const struct tagc_ledger *ledger = at->ledger;
+  const struct tagc_ledger_times *const kinds[] = {&ledger->times, &ledger->allgather_times,
+                                                   ledger->broadcasts ? &ledger->broadcasts->times : NULL};
+  struct tagc_ledger_sum sum = ledger->plain_calls;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds && kinds[i]; i++) {
+    sum.ms += kinds[i]->encode_ms + kinds[i]->exchange_ms + kinds[i]->decode_ms - kinds[i]->hidden_ms;
+    sum.ms += kinds[i]->flush_ms;
+    sum.count += kinds[i]->calls + kinds[i]->flushes;
   }
-  return 1e-3 * ms;
-}
-
-static double exposed_calls(const struct place *at) {
-  const struct tagc_ledger_times *reduces = &at->ledger->times, *gathers = &at->ledger->allgather_times;
-  return (double)(at->ledger->plain_calls.count + reduces->calls + reduces->flushes + gathers->calls +
-                  gathers->flushes);
+  return sum;
 }
 
 static double layer_error(const struct place *at) {

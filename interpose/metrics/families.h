@@ -7,10 +7,11 @@
 #include "interpose/metrics/format.h"
 #include "interpose/stats/ledger.h"
 
-/* The accounts of a communicator at one moment. Of the ledger's pointers only rows and allgathers lead to memory that
- * is its own; the texts behind others live as long as the process, if they are followed here at all. */
+/* The accounts of a communicator at one moment. Of the ledger's pointers only rows, allgathers and broadcasts lead to
+ * memory that is its own; the texts behind others live as long as the process, if they are followed here at all. */
 struct tagc_figures {
   struct tagc_ledger ledger;
+  struct tagc_ledger_broadcasts broadcasts;
   struct tagc_ab_figures ab; /* TAGC_MODE=ab; else without pairs */
 };
 

@@ -91,6 +91,10 @@ static void fill_copy(struct handed *h) {
     to->row_count = to->allgather_count = 0;
     tagc_metrics_lack("memory");
   }
+  if (ledger->broadcasts) {
+    copy->figures.broadcasts = *ledger->broadcasts;
+    to->broadcasts = &copy->figures.broadcasts;
+  }
   if (ledger->ab)
     tagc_ab_so_far(ledger->ab, &copy->figures.ab);
   h->fresh = metrics.pending = true;

@@ -52,8 +52,8 @@ struct tagc_ledger_times {
   double encode_ms, exchange_ms, decode_ms;
   double hidden_ms; /* the part of encode_ms and decode_ms beside the exchange, for which nobody waited */
   uint64_t calls;
-  uint64_t flushes; /* on host memory: calls that sent the residual or a reference, whose times are in these sums, too
-                     */
+  uint64_t flushes; /* on host memory: calls that sent the residual or a reference ... */
+  double flush_ms;  /* ... and their times */
 };
 
 /* One slot, or everything without one. Traffic is that of this rank (kernels/codec/cost.h). */

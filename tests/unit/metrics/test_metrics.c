@@ -409,6 +409,15 @@ static void commas(void) {
   take(1);
 }
 
+static void exposes(void) {
+  setenv("TAGC_BROADCAST", "exact", 1);
+  begin();
+  ledger->plain_calls = (struct tagc_ledger_sum){10, 1000};
+  ledger->times = (struct tagc_ledger_times){1, 100, 2, 3, 4, 5, 50};
+  ledger->broadcasts->times = (struct tagc_ledger_times){2, 200, 3, 0, 7, 0, 0};
+  take(1);
+}
+
 /* Half of which end. */
 enum { COMMUNICATORS = 200 };
 
@@ -585,6 +594,11 @@ int main(void) {
   status = run(commas);
   has(read_all("run-rank0.prom"), "side=\"plain\"} 1.25\n",
       strstr(said, "commas") ? "a program with decimal commas" : "numbers");
+  clear_folder(folder);
+  status = run(exposes);
+  has(read_all("run-rank0.prom"), "tagc_exposed_seconds_sum{run=\"run\",rank=\"0\",communicator=\"0\"} 1.355\n",
+      "all kinds of calls keep a program waiting");
+  has(contents, "tagc_exposed_seconds_count{run=\"run\",rank=\"0\",communicator=\"0\"} 26\n", "and are counted");
   clear_folder(folder);
   status = run(many);
   size_t three = 0;

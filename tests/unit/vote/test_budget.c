@@ -154,9 +154,13 @@ static void residuals(void) {
   bool good = calls(LOOK - 1) == ncclSuccess && has("q2") && slot()->memory.residual && slot()->state.dirty;
   const void *residual = slot()->memory.residual;
   int before = plains;
+  const struct tagc_ledger_times were = comm->ledger->times, *are = &comm->ledger->times;
   ok(good && call() == ncclSuccess && plains == before + 1 && plain_from == comm->memory.workspace &&
        !slot()->state.dirty && slot()->sample.taken,
      "in cycle 33 a slot with a residual sends it, with its gradient, which was looked at");
+  ok(are->flushes == were.flushes + 1 && are->flush_ms > were.flush_ms && are->calls == were.calls &&
+       are->encode_ms <= were.encode_ms && are->exchange_ms <= were.exchange_ms,
+     "whose time is not among those of compressed calls");
   ok(call() == ncclSuccess && has("q2") && slot()->memory.residual == residual && slot()->state.dirty,
      "with the same codec the residual's memory stays");
   options()->budget = (struct tagc_budget){TAGC_BUDGET_ERROR, 10000};
