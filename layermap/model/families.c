@@ -17,9 +17,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `order`: of registration in a block; 1 to 4: its norms, a: attention, m: MLP. */
+/* `order`: of registration in a block; 1 to 4: its norms, a: attention, m: MLP. `forward`: of its use in the forward
+ * pass; q, k, v, o: attention's matrices, Q, K: their norms; NULL: nobody looked, or routing decides. */
 struct traits {
-  const char *name, *order;
+  const char *name, *order, *forward;
   bool norm_bias, qkv_bias, out_bias, mlp_bias, head_bias;
   bool is_gated; /* the MLP has a gate beside its up projection */
   bool has_qk_norms, has_fused_qkv, has_fused_gate, is_transposed;
@@ -28,22 +29,24 @@ struct traits {
 };
 
 static const struct traits families[TAGC_FAMILIES] = {
-  [TAGC_FAMILY_GPT2] = {"gpt2", "1a2m", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
-                        .has_fused_qkv = true, .is_transposed = true},
-  [TAGC_FAMILY_NEOX] = {"neox", "12am", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
-                        .has_fused_qkv = true},
-  [TAGC_FAMILY_LLAMA] = {"llama", "am12", .is_gated = true},
-  [TAGC_FAMILY_MISTRAL] = {"mistral", "am12", .is_gated = true},
-  [TAGC_FAMILY_QWEN2] = {"qwen2", "am12", .qkv_bias = true, .is_gated = true},
-  [TAGC_FAMILY_QWEN3] = {"qwen3", "am12", .is_gated = true, .has_qk_norms = true},
-  [TAGC_FAMILY_GEMMA] = {"gemma", "am12", .is_gated = true},
-  [TAGC_FAMILY_GEMMA2] = {"gemma2", "am1234", .is_gated = true},
-  [TAGC_FAMILY_GEMMA3] = {"gemma3", "am1234", .is_gated = true, .has_qk_norms = true},
-  [TAGC_FAMILY_PHI] = {"phi", "am1", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
+  [TAGC_FAMILY_GPT2] = {"gpt2", "1a2m", "1qo2m", .norm_bias = true, .qkv_bias = true, .out_bias = true,
+                        .mlp_bias = true, .has_fused_qkv = true, .is_transposed = true},
+  [TAGC_FAMILY_NEOX] = {"neox", "12am", "1qo2m", .norm_bias = true, .qkv_bias = true, .out_bias = true,
+                        .mlp_bias = true, .has_fused_qkv = true},
+  [TAGC_FAMILY_LLAMA] = {"llama", "am12", "1qkvo2m", .is_gated = true},
+  [TAGC_FAMILY_MISTRAL] = {"mistral", "am12", "1qkvo2m", .is_gated = true},
+  [TAGC_FAMILY_QWEN2] = {"qwen2", "am12", "1qkvo2m", .qkv_bias = true, .is_gated = true},
+  [TAGC_FAMILY_QWEN3] = {"qwen3", "am12", "1qQkKvo2m", .is_gated = true, .has_qk_norms = true},
+  [TAGC_FAMILY_GEMMA] = {"gemma", "am12", "1qkvo2m", .is_gated = true},
+  [TAGC_FAMILY_GEMMA2] = {"gemma2", "am1234", "1qkvo23m4", .is_gated = true},
+  [TAGC_FAMILY_GEMMA3] = {"gemma3", "am1234", "1qkvQKo23m4", .is_gated = true, .has_qk_norms = true},
+  [TAGC_FAMILY_PHI] = {"phi", "am1", "1qkvom", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
                        .head_bias = true},
-  [TAGC_FAMILY_PHI3] = {"phi3", "am12", .is_gated = true, .has_fused_qkv = true, .has_fused_gate = true},
-  [TAGC_FAMILY_BERT] = {"bert", "a1m2", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
-  [TAGC_FAMILY_VIT] = {"vit", "am12", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_PHI3] = {"phi3", "am12", "1qo2m", .is_gated = true, .has_fused_qkv = true, .has_fused_gate = true},
+  [TAGC_FAMILY_BERT] = {"bert", "a1m2", "qkvo1m2", .norm_bias = true, .qkv_bias = true, .out_bias = true,
+                        .mlp_bias = true},
+  [TAGC_FAMILY_VIT] = {"vit", "am12", "1qkvo2m", .norm_bias = true, .qkv_bias = true, .out_bias = true,
+                       .mlp_bias = true},
   [TAGC_FAMILY_MIXTRAL] = {"mixtral", "am12", .is_gated = true},
   [TAGC_FAMILY_QWEN3_MOE] = {"qwen3_moe", "am12", .is_gated = true, .has_qk_norms = true},
   [TAGC_FAMILY_DEEPSEEK] = {"deepseek", "am12", .is_gated = true},
@@ -65,6 +68,34 @@ static const struct traits families[TAGC_FAMILIES] = {
 };
 
 const char *tagc_family_name(enum tagc_family family) { return families[family].name; }
+
+/* The letter of a parameter of a block in `forward`; 0: none. */
+static char letter_of(const char *name) {
+  const char *in_attention = strncmp(name, "attn.", 5) == 0 ? name + 5 : NULL;
+  if (in_attention && strncmp(in_attention + 1, "_norm.", 6) == 0)
+    return *in_attention == 'q' ? 'Q' : 'K';
+  if (in_attention)
+    return *in_attention;
+  if (strncmp(name, "mlp.", 4) == 0)
+    return 'm';
+  return strncmp(name, "norm", 4) == 0 && name[4] != '.' ? name[4] : '\0';
+}
+
+int tagc_family_forward(enum tagc_family family, const char *name) {
+  static const char *const ends[] = {"embed.patches", "embed.class", "embed",          "embed.types", "embed.positions",
+                                     "embed.norm",    "norm",        "head.pooler",    "head.dense",  "head.norm",
+                                     "head",          "head.next",   "head.classifier"};
+  const char *const forward = family < TAGC_FAMILIES ? families[family].forward : NULL;
+  const char letter = letter_of(name), *const at = forward && letter ? strchr(forward, letter) : NULL;
+  if (at)
+    return (int)(at - forward);
+  for (int i = 0; forward && i < (int)(sizeof ends / sizeof *ends); i++) {
+    const char *const rest = name + strlen(ends[i]);
+    if (strncmp(name, ends[i], strlen(ends[i])) == 0 && (!*rest || !strcmp(rest, ".weight") || !strcmp(rest, ".bias")))
+      return i;
+  }
+  return -1;
+}
 
 enum tagc_family tagc_family_find(const char *name) {
   enum tagc_family family = 0;

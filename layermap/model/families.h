@@ -88,6 +88,9 @@ struct tagc_architecture {
 const char *tagc_family_name(enum tagc_family family);
 /* TAGC_FAMILIES for none. */
 enum tagc_family tagc_family_find(const char *name);
+/* The rank of a parameter among those of its unit, in the order of their use in the forward pass; -1: not known. Their
+ * gradients come in the reverse order. */
+int tagc_family_forward(enum tagc_family family, const char *name);
 
 /* Each adds parameters to the last unit of the model: those of block `number`, of the unit before the blocks, of the
  * unit behind them. False: no memory, or a size is 0 or above the limits of model.h; some may have been added. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/model/families.h"
 #include "layermap/model/megatron.h"
 
 /* -- names --------------------------------------------------------------------------------------------------------- */
@@ -156,6 +157,8 @@ static void add_part(struct tagc_forecast_work *w, const struct tagc_parameter *
     part->parameter.rows /= tp;
   if (cut == 2)
     part->parameter.columns /= tp;
+  part->before = w->elements;
+  w->elements += part->parameter.rows * part->parameter.columns;
 }
 
 static void add_place(struct tagc_forecast_work *w, size_t place) {
@@ -221,29 +224,17 @@ bool tagc_forecast_is_tied(const struct tagc_model *model) {
   return !parameter_named(head, "head.weight");
 }
 
-/* The place of a parameter in the forward pass of its block. */
-static int forward_place(const char *name) {
-  static const char *const begins[] = {"norm1.", "attn.", "norm2."};
-  for (int i = 0; i < 3; i++)
-    if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-      return i;
-  return 3;
-}
-
-/* Gradients come in the reverse of the forward order; llama and others register the norms behind all else. */
-static void sort_block(struct tagc_forecast_part *parts, size_t count) {
+/* Gradients come in the reverse of the forward order. The order of registration is another: llama's norms are behind
+ * all else. */
+static void sort_forward(enum tagc_family family, struct tagc_forecast_part *parts, size_t count) {
   for (size_t i = 1; i < count; i++) {
     const struct tagc_forecast_part part = parts[i];
+    const int rank = tagc_family_forward(family, part.parameter.name);
     size_t at = i;
-    for (; at && forward_place(parts[at - 1].parameter.name) > forward_place(part.parameter.name); at--)
+    for (; at && tagc_family_forward(family, parts[at - 1].parameter.name) > rank; at--)
       parts[at] = parts[at - 1];
     parts[at] = part;
   }
-}
-
-/* Do buckets follow the gradients, and not the registered order? */
-static bool is_by_gradients(const struct tagc_forecast_job *job) {
-  return job->base == TAGC_FORECAST_DDP || job->base == TAGC_FORECAST_ZERO2 || job->base == TAGC_FORECAST_ZERO3;
 }
 
 /* In the order of registration, or of the forward pass. Megatron's last stage has a copy of a tied embedding as its
@@ -256,8 +247,8 @@ static void add_parts_in_order(struct tagc_forecast_work *w) {
     const size_t first = w->part_count;
     if (is_of_stage(w, i))
       add_place(w, i);
-    if (is_by_gradients(w->job) && is_block(w, i))
-      sort_block(w->parts + first, w->part_count - first);
+    if (tagc_forecast_is_by_gradients(w->job))
+      sort_forward(tagc_family_find(w->model->family), w->parts + first, w->part_count - first);
   }
   if (alone && tagc_forecast_is_first(w))
     w->parts[0].alone = true;

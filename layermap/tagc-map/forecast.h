@@ -45,7 +45,7 @@ enum tagc_forecast_flag {
 
 /* What the user asks about. tp, pp, shards: 1 or more. */
 struct tagc_forecast_job {
-  const char *layout; /* as the user wrote it; borrowed */
+  const char *config, *layout; /* the model's file, and the list; as the user wrote them, borrowed */
   enum tagc_forecast_base base;
   unsigned flags;
   int tp, pp, shards;          /* shards: hsdp=N, the ranks that share one copy of the model; 0: all */
@@ -119,6 +119,11 @@ static inline bool tagc_forecast_has_buckets(const struct tagc_forecast_job *job
   return job->base == TAGC_FORECAST_DDP || (job->base >= TAGC_FORECAST_ZERO1 && job->base <= TAGC_FORECAST_ZERO3);
 }
 
+/* Do buckets follow the gradients, and not the registered order? */
+static inline bool tagc_forecast_is_by_gradients(const struct tagc_forecast_job *job) {
+  return job->base == TAGC_FORECAST_DDP || job->base == TAGC_FORECAST_ZERO2 || job->base == TAGC_FORECAST_ZERO3;
+}
+
 /* Checks numbers against each other and against the model. False: see `why`. */
 bool tagc_forecast_check(const struct tagc_forecast_job *job, const struct tagc_model *model,
                          char why[TAGC_FORECAST_WHY]);
@@ -149,16 +154,30 @@ struct tagc_forecast_codec {
 size_t tagc_forecast_codecs(const struct tagc_forecast_stage *stage, enum tagc_forecast_content content, uint64_t least,
                             double sparsity, struct tagc_forecast_codec *codecs, size_t room);
 
-void tagc_forecast_print(const struct tagc_forecast *forecast, const char *path, double sparsity, FILE *to);
-void tagc_forecast_write_json(const struct tagc_forecast *forecast, const char *path, double sparsity, FILE *to);
+/* Sums over the calls of a group, or of all (TAGC_FORECAST_GROUPS). */
+struct tagc_forecast_sum {
+  uint64_t calls, messages, sent, between; /* bytes, but for calls */
+  bool unknown;                            /* some calls have no number */
+};
+struct tagc_forecast_sum tagc_forecast_sum_up(const struct tagc_forecast_stage *stage, enum tagc_forecast_group group);
+
+void tagc_forecast_print(const struct tagc_forecast *forecast, double sparsity, FILE *to);
+/* Several jobs that differ in the model and in the length of sequences, a line each. count: at least 1. */
+void tagc_forecast_compare(const struct tagc_forecast *forecasts, size_t count, FILE *to);
+/* One object, or an array of several. */
+void tagc_forecast_write_json(const struct tagc_forecast *forecasts, size_t count, double sparsity, FILE *to);
+
+/* The last part of the path. */
+const char *tagc_forecast_model_name(const struct tagc_forecast *forecast);
 
 /* -- between the files --------------------------------------------------------------------------------------------- */
 
 /* A parameter of a rank of a stage, cut by tensor parallelism. */
 struct tagc_forecast_part {
   struct tagc_parameter parameter;
-  bool cut;   /* each rank of the tensor-parallel group has another piece */
-  bool alone; /* a bucket of its own (Megatron's shared embedding) */
+  uint64_t before; /* elements of the parameters that are registered before it */
+  bool cut;        /* each rank of the tensor-parallel group has another piece */
+  bool alone;      /* a bucket of its own (Megatron's shared embedding) */
 };
 
 /* The parameters of a unit of FSDP; `twice`: gathered again in the backward pass. */
@@ -175,6 +194,7 @@ struct tagc_forecast_work {
   uint64_t hidden, shared;          /* shared: elements of Megatron's tied embedding in a pipeline; 0: none */
   struct tagc_forecast_part *parts; /* in the order of registration */
   size_t part_count;
+  uint64_t elements;                /* of all parts */
   struct tagc_forecast_unit *units; /* of FSDP */
   size_t unit_count;
   struct tagc_forecast_stage *to;

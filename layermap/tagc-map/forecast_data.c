@@ -12,14 +12,13 @@
  *             post_backward(); with pp, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync(): parameters
  *             stay until the last micro-batch
  *   zero1, 2  DeepSpeed, deepspeed/runtime/zero/stage_1_and_2.py, reduce_independent_p_g_buckets_and_remove_grads(),
- *             allreduce_and_scatter(), and all_gather_dp_groups() of runtime/utils.py; one group of parameters, padded
- *             to twice the ranks (nccl_start_alignment_factor)
- *   zero3     deepspeed/runtime/zero/stage3.py, reduce_independent_p_g_buckets_and_remove_grads(), and
- *             deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): as zero2, each parameter
- *             padded to the ranks. partitioned_param_coordinator.py, fetch_sub_module(): parameters stay from the
- *             forward to the backward pass if they are used again within 1e9 elements (max_reuse_distance), so those of
- *             a model of up to 5e8 are gathered once; in how many calls depends on prefetching. Those of up to 100,000
- *             elements (param_persistence_threshold) are gathered one by one behind the step
+ *             average_tensor(), allreduce_and_scatter(), and all_gather_dp_groups() of runtime/utils.py; one group of
+ * parameters, padded to twice the ranks (nccl_start_alignment_factor) zero3     deepspeed/runtime/zero/stage3.py,
+ * reduce_independent_p_g_buckets_and_remove_grads(), and deepspeed/runtime/comm/coalesced_collectives.py,
+ * reduce_scatter_coalesced(): as zero2, each parameter padded to the ranks. partitioned_param_coordinator.py,
+ * fetch_sub_module(): parameters stay from the forward to the backward pass if they are used again within 1e9 elements
+ * (max_reuse_distance), so those of a model of up to 5e8 are gathered once in a micro-batch; in how many calls depends
+ * on prefetching. Those of up to 100,000 elements (param_persistence_threshold) are gathered one by one behind the step
  *   megatron  megatron/core/distributed/param_and_grad_buffer.py, _ParamAndGradBuffer.__init__() and
  *             start_grad_sync(); distributed_data_parallel.py has the size of buckets
  */
@@ -95,32 +94,65 @@ static void fsdp(struct tagc_forecast_work *w) {
 
 /* -- zero ---------------------------------------------------------------------------------------------------------- */
 
-/* Buckets end before the parameter that would overfill them. ZeRO-1 reduces them behind the last micro-batch, in the
- * order of the parameters (reduce_gradients(); nobody recorded several), ZeRO-2 and 3 in each one, in the order of the
- * gradients. `padding`: each parameter is padded to a multiple of it. */
-static void zero_buckets(struct tagc_forecast_work *w, enum tagc_forecast_function function, uint64_t padding) {
+static uint64_t zero_times(const struct tagc_forecast_work *w) {
+  return w->job->base == TAGC_FORECAST_ZERO1 ? 1 : (uint64_t)w->job->accumulate;
+}
+
+/* The elements of a rank's partition. */
+static uint64_t zero_partition(const struct tagc_forecast_work *w) {
+  const uint64_t ranks = (uint64_t)tagc_forecast_replicas(w->job);
+  return up_to(w->elements, 2 * ranks) / ranks;
+}
+
+/* ZeRO-1 and 2 reduce the gradient of a parameter that no bucket can hold by the slices of the partitions that it lies
+ * in: several together, until they are larger than a bucket. */
+static void zero_slices(struct tagc_forecast_work *w, const struct tagc_forecast_part *part) {
+  const uint64_t partition = zero_partition(w), end = part->before + part_elements(part);
+  uint64_t held = 0;
+  for (uint64_t at = part->before; at < end;) {
+    const uint64_t next = at / partition * partition + partition, stop = next < end ? next : end;
+    held += stop - at;
+    at = stop;
+    if (held <= w->job->bucket && at < end)
+      continue;
+    add_data(w, TAGC_FORECAST_ALL_REDUCE, TAGC_FORECAST_GRADIENTS, held, zero_times(w));
+    held = 0;
+  }
+}
+
+static void zero_bucket(struct tagc_forecast_work *w, const struct tagc_forecast_part *last, uint64_t elements,
+                        uint64_t held) {
+  if (w->job->base == TAGC_FORECAST_ZERO3)
+    add_data(w, TAGC_FORECAST_REDUCE_SCATTER, TAGC_FORECAST_GRADIENTS, held, zero_times(w));
+  else if (elements > w->job->bucket)
+    zero_slices(w, last);
+  else
+    add_data(w, TAGC_FORECAST_ALL_REDUCE, TAGC_FORECAST_GRADIENTS, held, zero_times(w));
+}
+
+/* Buckets end before the parameter that would overfill them, so one that is larger has a bucket of its own. ZeRO-1
+ * reduces them behind the last micro-batch, in the order of the parameters (reduce_gradients()), ZeRO-2 and 3 in each
+ * one, in the order of the gradients. `padding`: each parameter is padded to a multiple of it. */
+static void zero_buckets(struct tagc_forecast_work *w, uint64_t padding) {
   const bool forward = w->job->base == TAGC_FORECAST_ZERO1;
-  const uint64_t times = forward ? 1 : (uint64_t)w->job->accumulate;
+  const struct tagc_forecast_part *part = NULL;
   uint64_t held = 0, elements = 0;
   for (size_t i = 0; i < w->part_count; i++) {
-    const uint64_t more = part_elements(&w->parts[forward ? i : w->part_count - 1 - i]);
-    if (elements && elements + more > w->job->bucket) {
-      add_data(w, function, TAGC_FORECAST_GRADIENTS, held, times);
+    const struct tagc_forecast_part *next = &w->parts[forward ? i : w->part_count - 1 - i];
+    if (elements && elements + part_elements(next) > w->job->bucket) {
+      zero_bucket(w, part, elements, held);
       held = elements = 0;
     }
-    elements += more;
-    held += up_to(more, padding) / padding;
+    part = next;
+    elements += part_elements(part);
+    held += up_to(part_elements(part), padding) / padding;
   }
-  add_data(w, function, TAGC_FORECAST_GRADIENTS, held, times);
+  zero_bucket(w, part, elements, held);
 }
 
 static void zero(struct tagc_forecast_work *w) {
-  const uint64_t ranks = (uint64_t)tagc_forecast_replicas(w->job);
-  uint64_t all = 0;
-  for (size_t i = 0; i < w->part_count; i++)
-    all += part_elements(&w->parts[i]);
-  zero_buckets(w, TAGC_FORECAST_ALL_REDUCE, 1);
-  add_data(w, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS, up_to(all, 2 * ranks) / ranks, 1);
+  zero_buckets(w, 1);
+  add_data(w, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS, zero_partition(w), 1);
   add_norm_sum(w, TAGC_FORECAST_DATA);
 }
 
@@ -128,11 +160,11 @@ static void zero(struct tagc_forecast_work *w) {
 static void zero3(struct tagc_forecast_work *w) {
   const uint64_t ranks = (uint64_t)tagc_forecast_replicas(w->job);
   uint64_t fetched = 0;
-  zero_buckets(w, TAGC_FORECAST_REDUCE_SCATTER, ranks);
+  zero_buckets(w, ranks);
   for (size_t i = 0; i < w->part_count; i++) {
     const uint64_t elements = part_elements(&w->parts[i]), shard = up_to(elements, ranks) / ranks;
     if (elements > PERSISTENT)
-      fetched += shard;
+      fetched += shard * zero_times(w);
     else
       add_data(w, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS, shard, 1);
   }

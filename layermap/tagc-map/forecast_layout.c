@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/model/families.h"
 #include "layermap/tagc-map/forecast.h"
 
 __attribute__((format(printf, 2, 3))) static bool refuse_forecast(char why[TAGC_FORECAST_WHY], const char *format,
@@ -226,15 +227,17 @@ static bool check_cuts(const struct tagc_forecast_job *job, const struct tagc_mo
   return true;
 }
 
-static bool check_buckets(const struct tagc_forecast_job *job, const struct tagc_model *model,
-                          char why[TAGC_FORECAST_WHY]) {
+/* The order of gradients decides which of them share a bucket. */
+static bool check_order(const struct tagc_model *model, char why[TAGC_FORECAST_WHY]) {
+  const enum tagc_family family = tagc_family_find(model->family);
   for (size_t i = 0; i < model->unit_count; i++)
-    for (size_t k = 0; k < model->units[i].count; k++) {
-      const struct tagc_parameter *p = &model->units[i].parameters[k];
-      if (p->rows * p->columns > job->bucket)
-        return refuse_forecast(why, "a bucket of %llu elements: expected is at least %llu, the size of %.60s",
-                               (unsigned long long)job->bucket, (unsigned long long)(p->rows * p->columns), p->name);
-    }
+    for (size_t k = 0; k < model->units[i].count; k++)
+      if (tagc_family_forward(family, model->units[i].parameters[k].name) < 0)
+        return refuse_forecast(
+          why,
+          "%.16s: the order in which the gradients of %.60s and others come is not known, and ddp, "
+          "zero2 and zero3 fill their buckets in it; known are dense text models, bert and vit",
+          *model->family ? model->family : "this model", model->units[i].parameters[k].name);
   return true;
 }
 
@@ -254,14 +257,15 @@ static bool check_sizes(const struct tagc_forecast_job *job, const struct tagc_m
 
 bool tagc_forecast_check(const struct tagc_forecast_job *job, const struct tagc_model *model,
                          char why[TAGC_FORECAST_WHY]) {
-  const bool zero = tagc_forecast_has_buckets(job) && job->base != TAGC_FORECAST_DDP;
-  if (job->base == TAGC_FORECAST_ZERO3 && (tagc_model_elements(model) > 500000000 || job->accumulate > 1))
-    return refuse_forecast(why, "zero3 is known for models of up to 500000000 parameters and one micro-batch a step: "
-                                "else DeepSpeed gathers some of them again");
-  if (!check_sizes(job, model, why) || !check_ranks(job, why) || (zero && !check_buckets(job, model, why)))
+  if (job->base == TAGC_FORECAST_ZERO3 && tagc_model_elements(model) > 500000000)
+    return refuse_forecast(why, "zero3 is known for models of up to 500000000 parameters: of others DeepSpeed gathers "
+                                "some again in the backward pass, and which depends on its prefetching");
+  if (!check_sizes(job, model, why) || !check_ranks(job, why))
     return false;
   if (job->pp > 1 && job->base == TAGC_FORECAST_FSDP2 && tagc_forecast_has(job, TAGC_FORECAST_EVERY))
     return refuse_forecast(why, "every: with pp, PyTorch reduces gradients in the last micro-batch alone");
+  if (tagc_forecast_is_by_gradients(job) && !check_order(model, why))
+    return false;
   return (job->tp == 1 && job->pp == 1 && job->base != TAGC_FORECAST_MEGATRON &&
           !tagc_forecast_has(job, TAGC_FORECAST_EMBED | TAGC_FORECAST_TITAN)) ||
          (check_stack(job, model, why) && (job->tp == 1 || check_cuts(job, model, why)));

@@ -23,14 +23,8 @@ static uint64_t sent_between(const struct tagc_forecast_call *call) {
   return tagc_forecast_sent(call).between * times_of_row(call);
 }
 
-struct forecast_sum {
-  uint64_t calls, messages, sent, between;
-  bool unknown; /* some calls have no number */
-};
-
-/* Of a group, or of all (TAGC_FORECAST_GROUPS). */
-static struct forecast_sum sum_of_calls(const struct tagc_forecast_stage *stage, enum tagc_forecast_group group) {
-  struct forecast_sum sum = {0};
+struct tagc_forecast_sum tagc_forecast_sum_up(const struct tagc_forecast_stage *stage, enum tagc_forecast_group group) {
+  struct tagc_forecast_sum sum = {0};
   for (size_t i = 0; i < stage->count; i++) {
     const struct tagc_forecast_call *call = &stage->calls[i];
     if (group != TAGC_FORECAST_GROUPS && call->group != group)
@@ -53,12 +47,16 @@ static const char *percent(uint64_t part, uint64_t all, char text[16]) {
   return text;
 }
 
-static void print_forecast_job(const struct tagc_forecast *f, const char *path, FILE *to) {
+const char *tagc_forecast_model_name(const struct tagc_forecast *forecast) {
+  const char *const path = forecast->job.config, *const slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static void print_forecast_job(const struct tagc_forecast *f, FILE *to) {
   const struct tagc_forecast_job *job = &f->job;
-  const char *const name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
   char count[32];
-  fprintf(to, "%.60s: %s parameters, %s on %d ranks", name, tagc_units_count(f->parameters, count), job->layout,
-          job->ranks);
+  fprintf(to, "%.60s: %s parameters, %s on %d ranks", tagc_forecast_model_name(f),
+          tagc_units_count(f->parameters, count), job->layout, job->ranks);
   if (job->local)
     fprintf(to, ", %d a host", job->local);
   fprintf(to, "\n  data %d, tensor %d, pipeline %d; sequences of %llu, %d in a micro-batch, %d micro-batch%s a step\n",
@@ -68,7 +66,7 @@ static void print_forecast_job(const struct tagc_forecast *f, const char *path, 
           tagc_forecast_type_name(job->gradients));
 }
 
-static void print_forecast_call(const struct tagc_forecast_call *call, const struct forecast_sum *all, bool hosts,
+static void print_forecast_call(const struct tagc_forecast_call *call, const struct tagc_forecast_sum *all, bool hosts,
                                 FILE *to) {
   char times[32] = "?", message[16] = "?", sent[16], between[16] = "", share[16];
   if (call->times) {
@@ -84,9 +82,9 @@ static void print_forecast_call(const struct tagc_forecast_call *call, const str
 }
 
 static void print_sums(const struct tagc_forecast_stage *stage, bool hosts, FILE *to) {
-  const struct forecast_sum all = sum_of_calls(stage, TAGC_FORECAST_GROUPS);
+  const struct tagc_forecast_sum all = tagc_forecast_sum_up(stage, TAGC_FORECAST_GROUPS);
   for (int group = 0; group <= TAGC_FORECAST_GROUPS; group++) {
-    const struct forecast_sum sum = sum_of_calls(stage, (enum tagc_forecast_group)group);
+    const struct tagc_forecast_sum sum = tagc_forecast_sum_up(stage, (enum tagc_forecast_group)group);
     char times[32] = "?", sent[16], between[16] = "", share[16];
     if (!sum.messages)
       continue;
@@ -121,7 +119,7 @@ static void print_codecs(const struct tagc_forecast_stage *stage, enum tagc_fore
 static void print_stage(const struct tagc_forecast *f, const struct tagc_forecast_stage *stage, double sparsity,
                         FILE *to) {
   const bool hosts = f->job.local;
-  const struct forecast_sum all = sum_of_calls(stage, TAGC_FORECAST_GROUPS);
+  const struct tagc_forecast_sum all = tagc_forecast_sum_up(stage, TAGC_FORECAST_GROUPS);
   fputc('\n', to);
   if (f->job.pp > 1 && stage->first == stage->last)
     fprintf(to, "Stage %d: a step of a rank\n", stage->first);
@@ -150,13 +148,13 @@ static void print_trimmed(const char *line, size_t length, FILE *to) {
   fprintf(to, "%.*s\n", (int)length, line);
 }
 
-void tagc_forecast_print(const struct tagc_forecast *forecast, const char *path, double sparsity, FILE *to) {
+void tagc_forecast_print(const struct tagc_forecast *forecast, double sparsity, FILE *to) {
   char *text = NULL;
   size_t size = 0;
   FILE *draft = open_memstream(&text, &size);
   if (!draft)
     return;
-  print_forecast_job(forecast, path, draft);
+  print_forecast_job(forecast, draft);
   for (size_t i = 0; i < forecast->count; i++)
     print_stage(forecast, &forecast->stages[i], sparsity, draft);
   fputs("\nmessage: as nccl-tests count it. sent: by a ring, a mean over the ranks of a host. Calls below\n"
@@ -211,11 +209,9 @@ static void write_stage(struct tagc_json *j, const struct tagc_forecast *f, cons
   write_codecs(j, "parameters", stage, TAGC_FORECAST_PARAMETERS, sparsity);
 }
 
-void tagc_forecast_write_json(const struct tagc_forecast *forecast, const char *path, double sparsity, FILE *to) {
-  struct tagc_json json = {.out = to, .spaced = true}, *j = &json;
+static void write_forecast(struct tagc_json *j, const struct tagc_forecast *forecast, double sparsity) {
   const struct tagc_forecast_job *job = &forecast->job;
-  tagc_json_open(j, NULL, '{');
-  tagc_json_text(j, "config", path);
+  tagc_json_text(j, "config", job->config);
   tagc_json_text(j, "layout", job->layout);
   tagc_json_count(j, "parameters", forecast->parameters);
   tagc_json_number(j, "ranks", job->ranks);
@@ -230,6 +226,17 @@ void tagc_forecast_write_json(const struct tagc_forecast *forecast, const char *
   tagc_json_text(j, "gradients", tagc_forecast_type_name(job->gradients));
   for (size_t i = tagc_json_list(j, "stages"); tagc_json_item(j, i, forecast->count); i++)
     write_stage(j, forecast, &forecast->stages[i], sparsity);
-  tagc_json_close(j, '}');
+}
+
+void tagc_forecast_write_json(const struct tagc_forecast *forecasts, size_t count, double sparsity, FILE *to) {
+  struct tagc_json json = {.out = to, .spaced = true}, *j = &json;
+  if (count == 1) {
+    tagc_json_open(j, NULL, '{');
+    write_forecast(j, forecasts, sparsity);
+    tagc_json_close(j, '}');
+  } else {
+    for (size_t i = tagc_json_list(j, NULL); tagc_json_item(j, i, count); i++)
+      write_forecast(j, &forecasts[i], sparsity);
+  }
   fputc('\n', to);
 }

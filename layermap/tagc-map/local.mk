@@ -5,7 +5,7 @@ noinst_LIBRARIES += libtagc-map.a
 libtagc_map_a_CFLAGS = $(PROGRAM_CFLAGS)
 libtagc_map_a_SOURCES = \
   %D%/composite.c %D%/composite.h %D%/config.c %D%/config.h %D%/header.c %D%/header.h %D%/json.c %D%/json.h \
-  %D%/forecast.c %D%/forecast.h %D%/forecast_codecs.c %D%/forecast_data.c %D%/forecast_layout.c %D%/forecast_model.c \
+  %D%/forecast.c %D%/forecast.h %D%/forecast_codecs.c %D%/forecast_compare.c %D%/forecast_data.c %D%/forecast_layout.c %D%/forecast_model.c \
   %D%/forecast_print.c %D%/keys.c %D%/keys.h %D%/order.c %D%/order.h %D%/safetensors.c %D%/safetensors.h %D%/vision.c %D%/vision.h
 bin_PROGRAMS += tagc-map
 tagc_map_SOURCES = \

@@ -9,6 +9,7 @@
 
 #include "env/program/command_line.h"
 #include "env/program/terminal.h"
+#include "env/units.h"
 #include "layermap/model/mapfile.h"
 #include "layermap/model/text.h"
 #include "layermap/tagc-map/config.h"
@@ -17,6 +18,7 @@
 #include "layermap/tagc-map/safetensors.h"
 
 enum { FITS, DIFFERS, TROUBLE };
+enum { SEQUENCES = 16 };
 
 struct request {
   const char *output, *svg, *layout_name;
@@ -26,7 +28,8 @@ struct request {
   int count;
   /* Of forecast; 0: not given. */
   const char *config;
-  int sequence, micro_batch, accumulate, local;
+  uint64_t sequences[SEQUENCES];
+  int sequence_count, micro_batch, accumulate, local;
   int type, gradients; /* enum tagc_dtype; gradients < 0: not given */
   uint64_t bucket;
   double sparsity;
@@ -34,6 +37,21 @@ struct request {
 };
 
 static const char *const type_names[] = {"fp32", "fp16", "bf16", NULL}; /* as enum tagc_dtype */
+
+/* 2048,4096 */
+static bool set_sequences(void *to, const char *list) {
+  struct request *request = to;
+  request->sequence_count = 0;
+  for (const char *at = list;; at++) {
+    uint64_t number;
+    if (request->sequence_count == SEQUENCES || !tagc_units_read(at, false, &number, &at) || number < 1 ||
+        number > 1073741824)
+      return false;
+    request->sequences[request->sequence_count++] = number;
+    if (*at != ',')
+      return !*at;
+  }
+}
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
 /* clang-format off */
@@ -48,7 +66,8 @@ static const struct tagc_argument rows[] = {
   {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "show: also draw the parameters in the buffers"},
   {.help = "Options of forecast:"},
   {.name = "config", .value = "FILE", TO(FILE, config), .help = "the model: a Hugging Face configuration"},
-  {.name = "sequence", .value = "N", TO(INT, sequence), .accepts = "1 to 1073741824", .help = "tokens of a sequence"},
+  {.name = "sequence", .value = "N", .kind = TAGC_ARGUMENT_CALL, .set = set_sequences,
+   .accepts = "1 to 1073741824; up to 16 of them with commas", .help = "tokens of a sequence"},
   {.name = "micro-batch", .value = "N", TO(INT, micro_batch), .accepts = "1 to 1048576", .preset = "1",
    .help = "sequences of a micro-batch, on each rank of data parallelism"},
   {.name = "accumulate", .value = "N", TO(INT, accumulate), .accepts = "1 to 1048576", .preset = "1",
@@ -56,7 +75,7 @@ static const struct tagc_argument rows[] = {
   {.name = "dtype", .value = "TYPE", TO(CHOICE, type), .names = type_names, .preset = "bf16",
    .help = "type of parameters and activations"},
   {.name = "gradients", .value = "TYPE", TO(CHOICE, gradients), .names = type_names,
-   .help = "type in which gradients are reduced; default: that of the parameters, and fp32 for megatron"},
+   .help = "type in which gradients are reduced; default: that of the parameters; fp32 for megatron and titan"},
   {.name = "bucket", .value = "N", TO(COUNT, bucket), .accepts = "1 to 1000000000000",
    .help = "size of a bucket: MiB for ddp, default 25; elements for zero1, zero2 and zero3, default 500000000"},
   {.name = "ranks-per-host", .value = "N", TO(INT, local), .accepts = "1 to 1048576",
@@ -70,20 +89,21 @@ _Static_assert(TAGC_CALLS_RANKS == 1048576, "as the row of --ranks says");
 
 static const struct tagc_command_line command_line = {
   .program = "tagc-map",
-  .head = "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
-          "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
-          "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
-          "       tagc-map check MAP CALLS\n"
-          "       tagc-map forecast --config CONFIG.JSON --layout LIST --ranks N --sequence N [OPTION...]\n"
-          "Makes, shows and checks maps: they tell libtagc-preload which layers its calls carry.\n"
-          "\n"
-          "  from-config        writes the map of a Hugging Face configuration\n"
-          "  from-safetensors   writes the map of a checkpoint, and reads only its headers\n"
-          "  show               prints a map, or the model that recorded calls reveal (TAGC_CALLS)\n"
-          "  check              compares a map with recorded calls\n"
-          "  forecast           prints the calls of a training step that nobody has run yet\n"
-          "A file of show, check and from-config may be -, the standard input.\n"
-          "\n",
+  .head =
+    "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
+    "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
+    "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
+    "       tagc-map check MAP CALLS\n"
+    "       tagc-map forecast --layout LIST --ranks N --sequence N [OPTION...] --config CONFIG.JSON [CONFIG.JSON...]\n"
+    "Makes, shows and checks maps: they tell libtagc-preload which layers its calls carry.\n"
+    "\n"
+    "  from-config        writes the map of a Hugging Face configuration\n"
+    "  from-safetensors   writes the map of a checkpoint, and reads only its headers\n"
+    "  show               prints a map, or the model that recorded calls reveal (TAGC_CALLS)\n"
+    "  check              compares a map with recorded calls\n"
+    "  forecast           prints the calls of a training step that nobody has run yet\n"
+    "A file of show, check and from-config may be -, the standard input.\n"
+    "\n",
   .tail =
     "\nThe LIST of forecast begins with ddp, fsdp1, fsdp2, zero1, zero2, zero3 or megatron. Details follow, with "
     "commas:\n"
@@ -287,11 +307,11 @@ static int run_check(const struct request *request) {
 
 /* What is missing; NULL: nothing. */
 static const char *missing_option(const struct request *request) {
-  return !request->config        ? "--config FILE"
-         : !request->layout_name ? "--layout LIST"
-         : !request->nranks      ? "--ranks N"
-         : !request->sequence    ? "--sequence N"
-                                 : NULL;
+  return !request->config           ? "--config FILE"
+         : !request->layout_name    ? "--layout LIST"
+         : !request->nranks         ? "--ranks N"
+         : !request->sequence_count ? "--sequence N"
+                                    : NULL;
 }
 
 /* Fills what the layout does not say. */
@@ -301,45 +321,65 @@ static void set_job(const struct request *request, struct tagc_forecast_job *job
   job->local = request->local;
   job->micro_batch = request->micro_batch;
   job->accumulate = request->accumulate;
-  job->sequence = (uint64_t)request->sequence;
   job->type = (enum tagc_dtype)request->type;
-  job->gradients = request->gradients >= 0               ? (enum tagc_dtype)request->gradients
-                   : job->base == TAGC_FORECAST_MEGATRON ? TAGC_FLOAT32
-                                                         : job->type;
+  const bool in_fp32 = job->base == TAGC_FORECAST_MEGATRON || tagc_forecast_has(job, TAGC_FORECAST_TITAN);
+  job->gradients = request->gradients >= 0 ? (enum tagc_dtype)request->gradients : in_fp32 ? TAGC_FLOAT32 : job->type;
   job->bucket = ddp ? (request->bucket ? request->bucket : 25) << 20 : request->bucket ? request->bucket : 500000000;
   job->first_bucket = request->bucket ? job->bucket : UINT64_C(1) << 20;
 }
 
-static int print_forecast(const struct request *request, const struct tagc_forecast_job *job,
-                          const struct tagc_model *model) {
-  struct tagc_forecast forecast;
-  const bool made = tagc_forecast_make(&forecast, job, model);
-  if (made && request->json)
-    tagc_forecast_write_json(&forecast, request->config, request->sparsity, stdout);
-  else if (made)
-    tagc_forecast_print(&forecast, request->config, request->sparsity, stdout);
-  tagc_forecast_free(&forecast);
-  return made ? FITS : FAIL("no memory, or more than 2^53 bytes of one sort of call");
+static void print_forecasts(const struct request *request, const struct tagc_forecast *forecasts, size_t count) {
+  if (request->json)
+    tagc_forecast_write_json(forecasts, count, request->sparsity, stdout);
+  else if (count > 1)
+    tagc_forecast_compare(forecasts, count, stdout);
+  else
+    tagc_forecast_print(forecasts, request->sparsity, stdout);
+}
+
+/* Makes the forecasts of a model, one for each length of sequences. Returns an exit status. */
+static int forecast_model(const struct request *request, struct tagc_forecast_job *job,
+                          struct tagc_forecast *forecasts) {
+  struct tagc_complaint complaint;
+  char why[TAGC_FORECAST_WHY];
+  struct tagc_model *model = tagc_map_from_config(job->config, stderr, &complaint);
+  if (!model)
+    return complain(job->config, &complaint);
+  int status = FITS;
+  for (int i = 0; i < request->sequence_count && status == FITS; i++) {
+    job->sequence = request->sequences[i];
+    if (!tagc_forecast_check(job, model, why))
+      status = request->count ? tagc_refuse(&command_line, "%s: %s", job->config, why) : refuse_usage(why);
+    else if (!tagc_forecast_make(&forecasts[i], job, model))
+      status = FAIL("no memory, or more than 2^53 bytes of one sort of call");
+  }
+  tagc_model_free(model);
+  return status;
 }
 
 static int run_forecast(const struct request *request) {
-  struct tagc_complaint complaint;
   struct tagc_forecast_job job = {0};
   char why[TAGC_FORECAST_WHY];
   const char *const missing = missing_option(request);
-  if (request->count || missing)
-    return tagc_refuse(&command_line, "forecast %s %s",
-                       missing ? "needs" : "takes no argument:", missing ? missing : request->files[0]);
+  const int count = (1 + request->count) * request->sequence_count;
+  if (missing)
+    return tagc_refuse(&command_line, "forecast needs %s", missing);
   if (!tagc_forecast_read_layout(request->layout_name, &job, why))
     return tagc_refuse(&command_line, "--layout: %s", why);
   if (request->bucket && !tagc_forecast_has_buckets(&job))
     return tagc_refuse(&command_line, "--bucket is for ddp, zero1, zero2 and zero3, not for %s", request->layout_name);
   set_job(request, &job);
-  struct tagc_model *model = tagc_map_from_config(request->config, stderr, &complaint);
-  if (!model)
-    return complain(request->config, &complaint);
-  const int status = tagc_forecast_check(&job, model, why) ? print_forecast(request, &job, model) : refuse_usage(why);
-  tagc_model_free(model);
+  struct tagc_forecast *forecasts = calloc((size_t)count, sizeof *forecasts);
+  int status = forecasts ? FITS : FAIL("no memory");
+  for (int i = 0; i <= request->count && status == FITS; i++) {
+    job.config = i ? request->files[i - 1] : request->config;
+    status = forecast_model(request, &job, forecasts + i * request->sequence_count);
+  }
+  if (status == FITS)
+    print_forecasts(request, forecasts, (size_t)count);
+  for (int i = 0; forecasts && i < count; i++)
+    tagc_forecast_free(&forecasts[i]);
+  free(forecasts);
   return status;
 }
 
@@ -371,7 +411,7 @@ static int refuse_foreign(const struct request *request, const struct command *c
                  {"layout", LAYOUT, request->layout_name},
                  {"svg", SVG, request->svg},
                  {"config", FORECAST, request->config},
-                 {"sequence", FORECAST, request->sequence},
+                 {"sequence", FORECAST, request->sequence_count},
                  {"gradients", FORECAST, request->gradients >= 0},
                  {"bucket", FORECAST, request->bucket},
                  {"local", FORECAST, request->local},

@@ -150,8 +150,8 @@ static void read_step_line(struct recording *r, char *line) {
     return;
   if (strncmp(line, "stage ", 6) == 0)
     r->count++;
-  else if (r->count && !strstr(line, " 1 all-reduce") && !strstr(line, " float64") &&
-           (times = strstr(line, " x"))) { /* a group of one rank */
+  else if (r->count && !strstr(line, " 1 all-reduce") && !strstr(line, " float64") && !strstr(line, " uint8") &&
+           (times = strstr(line, " x"))) { /* no group of one rank, nor what DeepSpeed tells of its norm */
     *times = '\0';
     see(&r->stages[r->count - 1], strtoull(times + 2, NULL, 10), line);
   }
@@ -180,6 +180,7 @@ static void test_step(const char *path) {
     read_step_line(&r, line);
   if (file)
     fclose(file);
+  r.job.first_bucket = r.job.bucket;
   const bool made = forecast_of(&forecast, &r.job, r.layout, r.config);
   ok(made && r.count == r.job.pp, "%s: %s, %d stages", name, r.layout, r.count);
   for (int i = 0; made && i < r.count; i++) {
@@ -206,7 +207,7 @@ static void test_steps(void) {
   glob(pattern, 0, NULL, &found);
   for (size_t i = 0; i < found.gl_pathc; i++)
     test_step(found.gl_pathv[i]);
-  ok(found.gl_pathc >= 15, "%zu recorded steps of all groups", found.gl_pathc);
+  ok(found.gl_pathc >= 27, "%zu recorded steps of all groups", found.gl_pathc);
   globfree(&found);
 }
 
@@ -377,7 +378,6 @@ static void test_refusals(void) {
   refuses("megatron,tp=16", SMALL, 16, 0, "tp=16 does not divide the 1000 rows of embed.weight");
   refuses("fsdp2", SMALL, 8, 3, "3 ranks a host: expected is a divisor of the 8 ranks");
   refuses("fsdp2,tp=4", SMALL, 12, 6, "6 ranks a host: groups of ");
-  refuses("zero2", LLAMA(1024, 4096, 2, 8, 8, 100, false), 8, 0, "a bucket of 500000 elements: expected is at least ");
   refuses("fsdp2,tp=2", LLAMA(128, 344, 6, 8, 4, 1000, true), 8, 0, "whose head is not the embedding");
   refuses("megatron", "{\"model_type\": \"mixtral\"}", 8, 0,
           "mixtral: megatron, tp, pp, embed and titan are known for");

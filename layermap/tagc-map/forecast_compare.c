@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-map forecast of several models or sequences: what a rank sends in a step, by kind of parallelism.
+ */
+#include "env/units.h"
+#include "layermap/tagc-map/forecast.h"
+
+enum { MODEL = 24 }; /* columns of the name of a model */
+
+/* Of all ranks: stages have equally many. */
+static struct tagc_forecast_sum mean_of_ranks(const struct tagc_forecast *f, enum tagc_forecast_group group) {
+  const uint64_t stages = (uint64_t)f->job.pp;
+  struct tagc_forecast_sum mean = {0};
+  for (size_t i = 0; i < f->count; i++) {
+    const struct tagc_forecast_sum sum = tagc_forecast_sum_up(&f->stages[i], group);
+    const uint64_t times = (uint64_t)(f->stages[i].last - f->stages[i].first + 1);
+    mean.calls += times * sum.calls;
+    mean.sent += times * sum.sent;
+    mean.between += times * sum.between;
+    mean.unknown |= sum.unknown;
+  }
+  mean.calls = (mean.calls + stages / 2) / stages;
+  mean.sent = (mean.sent + stages / 2) / stages;
+  mean.between = (mean.between + stages / 2) / stages;
+  return mean;
+}
+
+static bool any_sends(const struct tagc_forecast *forecasts, size_t count, enum tagc_forecast_group group) {
+  for (size_t i = 0; i < count; i++)
+    if (mean_of_ranks(&forecasts[i], group).sent)
+      return true;
+  return false;
+}
+
+static void print_head(const struct tagc_forecast *forecasts, size_t count, FILE *to) {
+  const struct tagc_forecast_job *job = &forecasts->job;
+  fprintf(to,
+          "%s on %d ranks: data %d, tensor %d, pipeline %d; %d sequence%s in a micro-batch, %d micro-batch%s a step\n",
+          job->layout, job->ranks, tagc_forecast_replicas(job), job->tp, job->pp, job->micro_batch,
+          job->micro_batch == 1 ? "" : "s", job->accumulate, job->accumulate == 1 ? "" : "es");
+  fprintf(to, "parameters and activations %s, gradients %s\n\n", tagc_forecast_type_name(job->type),
+          tagc_forecast_type_name(job->gradients));
+  fprintf(to, "Sent by a rank in a step, in the mean over the ranks\n%-*s %8s", MODEL, "model", "sequence");
+  for (int group = 0; group < TAGC_FORECAST_GROUPS; group++)
+    if (any_sends(forecasts, count, (enum tagc_forecast_group)group))
+      fprintf(to, " %16s", tagc_forecast_group_name((enum tagc_forecast_group)group));
+  fprintf(to, " %9s %8s%s\n", "all", "calls", job->local ? "  to hosts" : "");
+}
+
+static void print_row(const struct tagc_forecast *forecasts, size_t count, size_t row, FILE *to) {
+  const struct tagc_forecast *f = &forecasts[row];
+  const struct tagc_forecast_sum all = mean_of_ranks(f, TAGC_FORECAST_GROUPS);
+  char sent[16], calls[32] = "?";
+  fprintf(to, "%-*.*s %8llu", MODEL, MODEL, tagc_forecast_model_name(f), (unsigned long long)f->job.sequence);
+  for (int group = 0; group < TAGC_FORECAST_GROUPS; group++) {
+    const struct tagc_forecast_sum mean = mean_of_ranks(f, (enum tagc_forecast_group)group);
+    if (any_sends(forecasts, count, (enum tagc_forecast_group)group))
+      fprintf(to, " %9s %5.1f%%", tagc_units_bytes(mean.sent, sent),
+              all.sent ? 100 * (double)mean.sent / (double)all.sent : 0);
+  }
+  if (!all.unknown)
+    tagc_units_count(all.calls, calls);
+  fprintf(to, " %9s %8s", tagc_units_bytes(all.sent, sent), calls);
+  if (f->job.local)
+    fprintf(to, " %9s", tagc_units_bytes(all.between, sent));
+  fputc('\n', to);
+}
+
+void tagc_forecast_compare(const struct tagc_forecast *forecasts, size_t count, FILE *to) {
+  print_head(forecasts, count, to);
+  for (size_t i = 0; i < count; i++)
+    print_row(forecasts, count, i, to);
+}
