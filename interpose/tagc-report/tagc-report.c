@@ -164,7 +164,7 @@ static bool write_output(unsigned output, const struct request *request, const s
                          char why[TAGC_TRACE_WHY]) {
   switch (output) {
   case TEXT: tagc_report_print(report, to); return true;
-  case TRAITS: return tagc_report_characterise(report, to);
+  case TRAITS: tagc_report_characterise(report, to); return true;
   case JSON: tagc_report_json(report, to); return true;
   case HTML: return tagc_html_write(report->summary, &request->facts, to);
   case PERFETTO: return tagc_perfetto_write(report->summary, request->steps, to, why);

@@ -129,6 +129,7 @@ static void report(void) {
   FILE *to = open_memstream(&text, &length);
   MUST(to);
   tagc_report_print(&r, to);
+  tagc_report_characterise(&r, to);
   MUST(fflush(to) == 0 && !has_controls(text, length));
   tagc_report_json(&r, to);
   MUST(fclose(to) == 0 && length > 2 && strcmp(text + length - 2, "}\n") == 0);

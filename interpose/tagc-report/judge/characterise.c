@@ -7,6 +7,9 @@
 #include "interpose/tagc-report/judge/patterns.h"
 #include "interpose/tagc-report/read/merge.h"
 
+/* Messages below this are small. */
+static const double SMALL_MESSAGE = 65536;
+
 /* What nccl-tests do with a function: `whole`, the message is the buffer of all ranks; `raw_whole`, so are raw bytes;
  * shares: busbw / algbw in units of (n-1)/n, 0: it is 1. */
 struct measure {
@@ -135,6 +138,93 @@ static void count_traits_comm(struct tagc_traits_share *share, const struct tagc
   share->most_ranks = comm->nranks > share->most_ranks ? comm->nranks : share->most_ranks;
 }
 
+/* -- tables -------------------------------------------------------------------------------------------------------- */
+
+static void add_times(struct tagc_call_times *sum, const struct tagc_call_times *times) {
+  sum->calls += times->calls;
+  sum->bytes += times->bytes;
+  sum->ns += times->ns;
+}
+
+static void add_traits_row(struct tagc_traits_row *sum, const struct tagc_traits_row *row) {
+  sum->calls += row->calls;
+  sum->raw_bytes += row->raw_bytes;
+  sum->plain_bytes += row->plain_bytes;
+  sum->sent_bytes += row->sent_bytes;
+  sum->sized_calls += row->sized_calls;
+  sum->message_bytes += row->message_bytes;
+  sum->least = fmin(sum->least, row->least);
+  sum->most = fmax(sum->most, row->most);
+  add_times(&sum->plain, &row->plain);
+  add_times(&sum->packed, &row->packed);
+  sum->by_thread |= row->by_thread;
+}
+
+static bool is_same_call(const struct tagc_traits_row *a, const struct tagc_traits_row *b) {
+  return a->role == b->role && a->nranks == b->nranks && a->function == b->function;
+}
+static bool is_same_size(const struct tagc_traits_row *a, const struct tagc_traits_row *b) {
+  return a->size_class == b->size_class;
+}
+static bool is_same_message(const struct tagc_traits_row *a, const struct tagc_traits_row *b) {
+  return a->function == b->function && a->nranks == b->nranks && is_same_size(a, b);
+}
+
+static int by_size_class(const void *a, const void *b) {
+  return ((const struct tagc_traits_row *)a)->size_class - ((const struct tagc_traits_row *)b)->size_class;
+}
+
+/* Sums of the rows that are the same. False: no memory. */
+static bool fill_traits_table(const struct tagc_traits *traits, struct tagc_traits_table *table,
+                              bool (*same)(const struct tagc_traits_row *, const struct tagc_traits_row *)) {
+  table->rows = calloc(traits->count + 1, sizeof *table->rows);
+  for (size_t i = 0; table->rows && i < traits->count; i++) {
+    size_t at = 0;
+    while (at < table->count && !same(&table->rows[at], &traits->rows[i]))
+      at++;
+    if (at < table->count)
+      add_traits_row(&table->rows[at], &traits->rows[i]);
+    else
+      table->rows[table->count++] = traits->rows[i];
+  }
+  return table->rows;
+}
+
+static bool fill_traits_tables(struct tagc_traits *traits) {
+  struct tagc_traits_table *times = &traits->times;
+  if (!fill_traits_table(traits, &traits->calls, is_same_call) ||
+      !fill_traits_table(traits, &traits->sizes, is_same_size) || !fill_traits_table(traits, times, is_same_message))
+    return false;
+  qsort(traits->sizes.rows, traits->sizes.count, sizeof *traits->sizes.rows, by_size_class);
+  const size_t all = times->count;
+  times->count = 0;
+  for (size_t i = 0; i < all; i++)
+    if (times->rows[i].plain.ns + times->rows[i].packed.ns > 0)
+      times->rows[times->count++] = times->rows[i];
+  return true;
+}
+
+enum tagc_sum_role tagc_traits_main_role(const struct tagc_traits *traits, const struct tagc_traits_row *size,
+                                         double *share) {
+  double of[TAGC_ROLES] = {0};
+  int best = 0;
+  for (size_t i = 0; i < traits->count; i++)
+    if (is_same_size(&traits->rows[i], size))
+      of[traits->rows[i].role] += traits->rows[i].calls;
+  for (int role = 0; role < TAGC_ROLES; role++)
+    best = of[role] > of[best] ? role : best;
+  *share = of[best] / size->calls;
+  return (enum tagc_sum_role)best;
+}
+
+double tagc_traits_mean(const struct tagc_traits_row *row) {
+  return row->sized_calls > 0 ? row->message_bytes / row->sized_calls : NAN;
+}
+
+bool tagc_traits_small(const struct tagc_call_times *times) {
+  return times->bytes / (double)times->calls < SMALL_MESSAGE;
+}
+
 bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *traits) {
   *traits = (struct tagc_traits){.steps = false};
   double whole = 0;
@@ -162,7 +252,12 @@ bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *tr
     add_to_traits_share(&traits->of[traits->rows[i].role], &traits->rows[i]);
     add_to_traits_share(&traits->all, &traits->rows[i]);
   }
-  return true;
+  return fill_traits_tables(traits);
 }
 
-void tagc_traits_free(struct tagc_traits *traits) { free(traits->rows); }
+void tagc_traits_free(struct tagc_traits *traits) {
+  free(traits->rows);
+  free(traits->calls.rows);
+  free(traits->sizes.rows);
+  free(traits->times.rows);
+}

@@ -34,6 +34,11 @@ struct tagc_traits_row {
   bool by_thread;                                   /* some of these times are those of the program's thread */
 };
 
+struct tagc_traits_table {
+  struct tagc_traits_row *rows;
+  size_t count;
+};
+
 /* The calls for one kind of parallelism; idle roles have none. */
 struct tagc_traits_share {
   size_t comms;
@@ -47,12 +52,24 @@ struct tagc_traits {
   struct tagc_traits_share of[TAGC_ROLES], all;
   struct tagc_traits_row *rows; /* by role, ranks, function, size class */
   size_t count;
+  /* Sums of the rows. What a table does not tell apart is that of the first row. */
+  struct tagc_traits_table calls; /* by role, ranks, function */
+  struct tagc_traits_table sizes; /* by size class */
+  struct tagc_traits_table times; /* by function, ranks, size class: those with times */
   uint64_t outside; /* calls outside of whole steps, of all ranks: set-up, checkpoints, steps that were disturbed */
 };
 
 /* False: no memory. The summary's roles must be set (tagc_sum_roles()). */
 bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *traits);
 void tagc_traits_free(struct tagc_traits *traits);
+
+/* The kind of parallelism with most of the calls of a size, and its share of them. */
+enum tagc_sum_role tagc_traits_main_role(const struct tagc_traits *traits, const struct tagc_traits_row *size,
+                                         double *share);
+/* The mean bytes of a message; NaN: no size is known. */
+double tagc_traits_mean(const struct tagc_traits_row *row);
+/* Messages so small that their time is latency. */
+bool tagc_traits_small(const struct tagc_call_times *times);
 
 /* The bytes of a message of `bytes` a rank's count, as nccl-tests count them; and busbw / algbw (1 if unknown). */
 double tagc_message_bytes(const struct tagc_summary *summary, uint16_t function, int nranks, double bytes);

@@ -313,6 +313,94 @@ static void put_json_checks(struct tagc_json *j, const struct tagc_report *r) {
   }
 }
 
+/* -- the characterisation ------------------------------------------------------------------------------------------ */
+
+/* Sums over all ranks become means: of a rank in a whole step, or in the run. */
+static void put_traits_means(struct tagc_json *j, const struct tagc_traits *t, double calls, double raw, double plain,
+                             double sent) {
+  tagc_json_real(j, "calls", calls / t->each);
+  tagc_json_real(j, "calls_share", calls / t->all.calls);
+  tagc_json_real(j, "raw_bytes", raw / t->each);
+  tagc_json_real(j, "plain_bytes", plain / t->each);
+  tagc_json_real(j, "plain_share", plain / t->all.plain_bytes);
+  tagc_json_real(j, "sent_bytes", sent / t->each);
+}
+
+static void put_traits_row(struct tagc_json *j, const struct tagc_traits *t, const struct tagc_traits_row *row) {
+  tagc_json_real(j, "least_bytes", row->least);
+  tagc_json_real(j, "mean_bytes", tagc_traits_mean(row));
+  tagc_json_real(j, "most_bytes", row->most);
+  put_traits_means(j, t, row->calls, row->raw_bytes, row->plain_bytes, row->sent_bytes);
+}
+
+static void put_traits_share(struct tagc_json *j, const struct tagc_traits *t, const struct tagc_traits_share *share) {
+  tagc_json_count(j, "communicators", share->comms);
+  tagc_json_number(j, "least_ranks", share->least_ranks);
+  tagc_json_number(j, "most_ranks", share->most_ranks);
+  put_traits_means(j, t, share->calls, share->raw_bytes, share->plain_bytes, share->sent_bytes);
+}
+
+/* Plain and compressed calls are items of their own. */
+static void put_traits_times(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_traits *t) {
+  tagc_json_open(j, "times", '[');
+  for (size_t i = 0; i < 2 * t->times.count; i++) {
+    const struct tagc_traits_row *row = &t->times.rows[i / 2];
+    const bool packed = i % 2;
+    const struct tagc_call_times *times = packed ? &row->packed : &row->plain;
+    if (!times->calls || !(times->ns > 0))
+      continue;
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, row->function));
+    tagc_json_number(j, "ranks", row->nranks);
+    tagc_json_number(j, "size_class", row->size_class);
+    tagc_json_truth(j, "compressed", packed);
+    tagc_json_truth(j, "by_thread", row->by_thread && !packed);
+    tagc_json_truth(j, "small", tagc_traits_small(times));
+    tagc_json_count(j, "calls", times->calls);
+    tagc_json_real(j, "mean_bytes", times->bytes / (double)times->calls);
+    tagc_json_real(j, "mean_ns", times->ns / (double)times->calls);
+    tagc_json_real(j, "algbw", times->bytes / times->ns);
+    tagc_json_real(j, "busbw", times->bytes / times->ns * tagc_busbw_factor(s, row->function, row->nranks));
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+/* The tables of --characterise. */
+static void put_traits(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_traits *t) {
+  double share;
+  tagc_json_open(j, "characterisation", '{');
+  tagc_json_truth(j, "of_steps", t->steps);
+  tagc_json_count(j, "outside", t->outside);
+  tagc_json_open(j, "all", '{');
+  put_traits_share(j, t, &t->all);
+  tagc_json_close(j, '}');
+  tagc_json_open(j, "roles", '[');
+  for (int role = 0; role < TAGC_ROLES; role++)
+    if (t->of[role].calls > 0) {
+      tagc_json_open(j, NULL, '{');
+      tagc_json_text(j, "role", tagc_role_words((enum tagc_sum_role)role));
+      put_traits_share(j, t, &t->of[role]);
+      tagc_json_close(j, '}');
+    }
+  tagc_json_close(j, ']');
+  for (size_t i = tagc_json_list(j, "calls"); tagc_json_item(j, i, t->calls.count); i++) {
+    const struct tagc_traits_row *row = &t->calls.rows[i];
+    tagc_json_text(j, "role", tagc_role_words(row->role));
+    tagc_json_number(j, "ranks", row->nranks);
+    tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, row->function));
+    put_traits_row(j, t, row);
+  }
+  for (size_t i = tagc_json_list(j, "sizes"); tagc_json_item(j, i, t->sizes.count); i++) {
+    tagc_json_number(j, "size_class", t->sizes.rows[i].size_class);
+    tagc_json_text(j, "role", tagc_role_words(tagc_traits_main_role(t, &t->sizes.rows[i], &share)));
+    tagc_json_real(j, "role_share", share);
+    put_traits_row(j, t, &t->sizes.rows[i]);
+  }
+  put_traits_times(j, s, t);
+  tagc_json_close(j, '}');
+}
+
 void tagc_report_json(const struct tagc_report *r, FILE *to) {
   const struct tagc_summary *s = r->summary;
   struct tagc_json j = {.out = to};
@@ -330,6 +418,7 @@ void tagc_report_json(const struct tagc_report *r, FILE *to) {
   put_json_ab(&j, &r->ab);
   put_stragglers(&j, r);
   put_json_checks(&j, r);
+  put_traits(&j, s, &r->traits);
   tagc_json_open(&j, "advice", '[');
   for (size_t i = 0; i < r->advice.count; i++)
     tagc_json_text(&j, NULL, r->advice.text[i]);

@@ -19,11 +19,12 @@ bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, c
   r->check_count = tagc_volume_checks(r->summary, facts, r->checks, TAGC_REPORT_CHECKS);
   if (r->check_count > TAGC_REPORT_CHECKS)
     r->check_count = TAGC_REPORT_CHECKS;
-  return tagc_stragglers_find(r->summary, &r->stragglers);
+  return tagc_traits_find(r->summary, &r->traits) && tagc_stragglers_find(r->summary, &r->stragglers);
 }
 
 void tagc_report_free(struct tagc_report *r) {
   tagc_stragglers_free(&r->stragglers);
+  tagc_traits_free(&r->traits);
   tagc_sum_free(r->summary);
   free(r->checks);
 }

@@ -8,6 +8,7 @@
 
 #include "interpose/tagc-report/judge/ab_compare.h"
 #include "interpose/tagc-report/judge/advice.h"
+#include "interpose/tagc-report/judge/characterise.h"
 #include "interpose/tagc-report/judge/stragglers.h"
 #include "interpose/tagc-report/judge/volume.h"
 #include "interpose/tagc-report/read/summary.h"
@@ -21,6 +22,7 @@ struct tagc_report {
   struct tagc_ab_result ab;
   struct tagc_stragglers stragglers;
   struct tagc_advice advice;
+  struct tagc_traits traits;
   struct tagc_volume_check *checks; /* room for TAGC_REPORT_CHECKS */
   size_t check_count;
 };
@@ -32,8 +34,8 @@ void tagc_report_free(struct tagc_report *report);
 
 /* Lines of at most 120 columns, except file names. */
 void tagc_report_print(const struct tagc_report *report, FILE *to);
-/* Tables of what the job communicates (judge/characterise.h), in place of that. False: no memory. */
-bool tagc_report_characterise(const struct tagc_report *report, FILE *to);
+/* Tables of what the job communicates (judge/characterise.h), in place of that. */
+void tagc_report_characterise(const struct tagc_report *report, FILE *to);
 /* One document; man/tagc-report.1 has its members. */
 void tagc_report_json(const struct tagc_report *report, FILE *to);
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # trace/: traces, files of calls, and tagc-report.
-e2e_tests += %D%/profiler.test %D%/live.test %D%/live_screen.test %D%/metrics.test %D%/calls.test %D%/trace.test
-check_PROGRAMS += %D%/other_profiler.so %D%/trace_times %D%/calls %D%/many_calls %D%/trace %D%/trace_judge
+e2e_tests += %D%/profiler.test %D%/live.test %D%/live_screen.test %D%/metrics.test %D%/calls.test %D%/trace.test %D%/characterise.test
+check_PROGRAMS += %D%/other_profiler.so %D%/trace_times %D%/calls %D%/many_calls %D%/trace %D%/trace_judge %D%/parallel_job
 %C%_trace_LDADD = libtagc-report.a $(LDADD)
 %C%_other_profiler_so_SOURCES = %D%/other_profiler.c
 %C%_other_profiler_so_CFLAGS = $(of_shared_objects)

@@ -30,9 +30,12 @@ static char *print_traits(struct tagc_summary *job) {
   char *text = NULL;
   size_t size;
   FILE *to = open_memstream(&text, &size);
-  if (!to || !tagc_report_characterise(&(struct tagc_report){.summary = job}, to))
+  struct tagc_report report = {.summary = job};
+  if (!to || !tagc_traits_find(job, &report.traits))
     abort();
+  tagc_report_characterise(&report, to);
   fclose(to);
+  tagc_traits_free(&report.traits);
   return text;
 }
 
