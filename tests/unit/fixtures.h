@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The files of calls in the rooms of tests/fixtures.
+ * The recordings in the rooms of tests/fixtures: files of calls, each of one communicator, and steps of all groups of a
+ * job (parallel/, by record_parallel.py).
  */
 #ifndef TESTS_UNIT_FIXTURES_H
 #define TESTS_UNIT_FIXTURES_H
@@ -8,15 +9,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* `pattern`: a path in tests/fixtures. */
+static inline size_t fixtures_glob(const char *pattern, glob_t *found) {
+  char path[2048];
+  const char *top = getenv("abs_top_srcdir");
+  snprintf(path, sizeof path, "%s/tests/fixtures/%s", top ? top : "..", pattern);
+  *found = (glob_t){.gl_pathc = 0};
+  return glob(path, 0, NULL, found) == 0 ? found->gl_pathc : 0;
+}
+
 /* Returns the number of files with that name, a pattern without ".calls". found->gl_pathv has their paths, in the order
  * of the alphabet. The caller ends `found` with globfree(), also after 0. */
 static inline size_t fixtures_find(const char *name, glob_t *found) {
-  char pattern[2048];
-  const char *top = getenv("abs_top_srcdir");
-  snprintf(pattern, sizeof pattern, "%s/tests/fixtures/*/%s.calls", top ? top : "..", name);
-  *found = (glob_t){.gl_pathc = 0};
-  return glob(pattern, 0, NULL, found) == 0 ? found->gl_pathc : 0;
+  char pattern[256];
+  snprintf(pattern, sizeof pattern, "*/%s.calls", name);
+  return fixtures_glob(pattern, found);
 }
+
+/* The same for steps of all groups. */
+static inline size_t fixtures_find_steps(glob_t *found) { return fixtures_glob("*/*.step", found); }
 
 /* The number of calls in a step, from the file's comments. */
 static inline size_t fixtures_step(const char *path) {

@@ -200,14 +200,11 @@ static void test_step(const char *path) {
 }
 
 static void test_steps(void) {
-  char pattern[2048];
-  const char *top = getenv("abs_top_srcdir");
-  glob_t found = {0};
-  snprintf(pattern, sizeof pattern, "%s/tests/fixtures/parallel/*.step", top ? top : "..");
-  glob(pattern, 0, NULL, &found);
-  for (size_t i = 0; i < found.gl_pathc; i++)
+  glob_t found;
+  const size_t count = fixtures_find_steps(&found);
+  for (size_t i = 0; i < count; i++)
     test_step(found.gl_pathv[i]);
-  ok(found.gl_pathc >= 27, "%zu recorded steps of all groups", found.gl_pathc);
+  ok(count >= 27, "%zu recorded steps of all groups", count);
   globfree(&found);
 }
 

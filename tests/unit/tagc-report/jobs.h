@@ -15,7 +15,7 @@
 #include "layermap/infer/layers.h"
 #include "tests/unit/fixtures.h"
 
-enum { JOB_COMMS = 8, JOB_LINES = 64, JOB_SLOTS = 1024, JOB_RANKS = 64, JOB_STEPS = 3 };
+enum { JOB_COMMS = 16, JOB_LINES = 64, JOB_SLOTS = 1024, JOB_RANKS = 64, JOB_STEPS = 3 };
 
 enum job_function {
   JOB_RS = 1,
@@ -29,7 +29,7 @@ enum job_function {
   JOB_GATHER,
   JOB_SCATTER
 };
-enum job_type { JOB_INT64 = 4, JOB_F16 = 6, JOB_F32 = 7, JOB_BF16 = 9 }; /* ncclDataType_t */
+enum job_type { JOB_INT64 = 4, JOB_F16 = 6, JOB_F32 = 7, JOB_F64 = 8, JOB_BF16 = 9 }; /* ncclDataType_t */
 enum job_op { JOB_SUM, JOB_AVG = 4, JOB_MAX = 2 };
 
 static inline struct tagc_summary *job_make(void) {
