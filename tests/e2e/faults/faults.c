@@ -8,11 +8,12 @@
  *   rank R: wrong result ...       exit status 4
  *   rank R: waits in step S        the launcher has lost its patience. Exit status 5.
  *
- *   faults sparse|dense|reduced|exact STEPS CONDITION
+ *   faults sparse|dense|reduced|support|exact STEPS CONDITION
  *
  * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. The hash
  * of dense ones shows whether and how they were compressed. `reduced` all-reduces dense ones, and checks results within
- * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. `exact` ones are bf16:
+ * the error of an eight-bit codec; with TAGC_ALLGATHER it also checks gathered parameters. `support` all-reduces sparse
+ * ones, of whose sums the nonzero ones alone are gathered: each result is checked. `exact` ones are bf16:
  * integers that are checked, and in the last unit values so far apart that no float holds their sums. Each step reduces
  * in groups over three communicators, the last of them non-blocking. The ops are averages, and a pre-multiplied sum
  * that is destroyed inside its group. The first unit is reduced once more on the non-blocking communicator, outside of
@@ -37,7 +38,7 @@
 #include <unistd.h>
 
 enum { UNITS = 3, COMMS = 3, MOST_RANKS = 8, HANG_S = 120 };
-enum kind { DENSE, SPARSE, REDUCED, EXACT };
+enum kind { DENSE, SPARSE, REDUCED, SUPPORT, EXACT };
 
 static size_t sizes[UNITS] = {1500, 9000, 24000};
 static ncclComm_t comms[COMMS];
@@ -119,19 +120,22 @@ static float gradient_at(uint64_t seed, size_t i, int unit) {
   const uint64_t h = draw(seed, i);
   if (kind == EXACT)
     return (float)(int)(h & 63) - 31 + (unit == UNITS - 1 ? ldexpf(1, (int)(h >> 32 & 63) - 32) : 0);
-  if (kind == SPARSE)
+  if (kind == SPARSE || kind == SUPPORT)
     return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
   return x * x * x;
 }
 
+/* Gradients are all-reduced. */
+static bool is_whole(void) { return kind == REDUCED || kind == SUPPORT; }
+
 static bool check_result(int comm, int unit) {
-  const size_t first = kind == REDUCED ? 0 : (size_t)rank * sizes[unit];
+  const size_t first = is_whole() ? 0 : (size_t)rank * sizes[unit];
   const float tolerance = kind == REDUCED ? 0.05f : kind == EXACT ? 0.25f : 0; /* plain calls of bf16 round */
   uint64_t seeds[MOST_RANKS];
   for (int r = 0; r < nranks; r++)
     seeds[r] = seed_of(r, step, comm, unit);
-  for (size_t i = 0; i < sizes[unit] * (kind == REDUCED ? (size_t)nranks : 1); i++) {
+  for (size_t i = 0; i < sizes[unit] * (is_whole() ? (size_t)nranks : 1); i++) {
     const bool known = kind != DENSE && (kind != EXACT || unit < UNITS - 1);
     float got = load(result[comm][unit], i, type), want = 0;
     hash = mix(hash ^ float_to_bits(got));
@@ -177,12 +181,11 @@ static bool gather_all(void) {
   return true;
 }
 
-static const char *name_of_reduction(void) { return kind == REDUCED ? "ncclAllReduce" : "ncclReduceScatter"; }
+static const char *name_of_reduction(void) { return is_whole() ? "ncclAllReduce" : "ncclReduceScatter"; }
 
 static ncclResult_t reduce(int c, int u, ncclRedOp_t op) {
-  return kind == REDUCED
-           ? ncclAllReduce(gradient[c][u], result[c][u], sizes[u] * (size_t)nranks, type, op, comms[c], NULL)
-           : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], type, op, comms[c], NULL);
+  return is_whole() ? ncclAllReduce(gradient[c][u], result[c][u], sizes[u] * (size_t)nranks, type, op, comms[c], NULL)
+                    : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], type, op, comms[c], NULL);
 }
 
 /* Reduces a unit on all communicators, in one group. The op is an average, except a pre-multiplied sum for the first
@@ -363,12 +366,13 @@ static void waits(int signal) {
 
 int main(int argc, char **argv) {
   if (argc != 4) {
-    fprintf(stderr, "usage: faults sparse|dense|reduced|exact STEPS CONDITION\n");
+    fprintf(stderr, "usage: faults sparse|dense|reduced|support|exact STEPS CONDITION\n");
     return 2;
   }
   const char *condition = argv[3];
   kind = strcmp(argv[1], "sparse") == 0    ? SPARSE
          : strcmp(argv[1], "reduced") == 0 ? REDUCED
+         : strcmp(argv[1], "support") == 0 ? SUPPORT
          : strcmp(argv[1], "exact") == 0   ? EXACT
                                            : DENSE;
   type = kind == EXACT ? ncclBfloat16 : ncclFloat32;
@@ -387,7 +391,7 @@ int main(int argc, char **argv) {
     parameters[u] = calloc(sizes[u], sizeof(float));
     for (int c = 0; c < COMMS; c++) {
       gradient[c][u] = calloc(sizes[u] * MOST_RANKS, sizeof(float));
-      result[c][u] = calloc(sizes[u] * (kind == REDUCED ? MOST_RANKS : 1), sizeof(float));
+      result[c][u] = calloc(sizes[u] * (is_whole() ? MOST_RANKS : 1), sizeof(float));
     }
   }
   if (!connect_ranks())

@@ -43,9 +43,10 @@ show() { sed 's/^/# /' "$scratch/out" "$scratch/err"; }
 
 # messages RANKS RANK [VARIABLE=value...]: prints the messages of the rank in a run, in order, as lines "BYTES-BEFORE
 # SIZE KIND". With two levels, a communicator that is made after the first vote is the library's own split, and later
-# sums are the first level. An all-gather of a size that did not occur before the vote carries payloads. With exact sums
-# (kind exact), what is sent in a size that is no message's are values: those that a host shares, and, behind the sums of
-# the largest unit, those that do not fit, to each of its $shared_by ranks.
+# sums are the first level. An all-gather of a size that did not occur before the vote carries payloads, or, of one
+# number, the counts of their bytes, which come before those of nonzero sums. With exact sums (kind exact), what is sent
+# in a size that is no message's are values: those that a host shares, and, behind the sums of the largest unit, those
+# that do not fit, to each of its $shared_by ranks.
 messages()
 {
   messages_ranks=$1 messages_of=$2
@@ -57,7 +58,7 @@ messages()
       -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/[79]$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
     awk -v ranks="${shared_by:-0}" '$3 == "vote" { voted = 1 }
       $3 == "gathered" && !voted { whole[$2] = 1 }
-      $3 == "gathered" { $3 = $2 in whole ? "plain" : "payload" }
+      $3 == "gathered" { $3 = $2 in whole ? "plain" : $2 == 8 ? "counts" : "payload" }
       $3 == "init" && voted { $3 = "split"; levels = 1 }
       $3 == "sums" && !levels { $3 = "plain" }
       $3 == "message" && $2 % 16 { $3 = left-- > 0 ? "values" : "shared"; size = $2; largest = size > largest ? size : largest }
