@@ -5,7 +5,7 @@ libtagc_report_a_CFLAGS = $(PROGRAM_CFLAGS)
 libtagc_report_a_SOURCES =
 # read/: reads traces and adds them up.
 libtagc_report_a_SOURCES += \
-  %D%/read/format.c %D%/read/format.h %D%/read/load.c %D%/read/load.h %D%/read/load_calls.c %D%/read/load_profile.c %D%/read/load_steps.c \
+  %D%/read/format.c %D%/read/format.h %D%/read/load.c %D%/read/load.h %D%/read/load_calls.c %D%/read/load_groups.c %D%/read/load_profile.c %D%/read/load_steps.c \
   %D%/read/merge.c %D%/read/merge.h %D%/read/merge_jobs.c %D%/read/merge_slots.c %D%/read/paths.c %D%/read/paths.h %D%/read/placement.c \
   %D%/read/placement.h %D%/read/records.c %D%/read/records.h %D%/read/summary.c %D%/read/summary.h %D%/read/table.h
 # judge/: draws conclusions from them.

@@ -87,7 +87,7 @@ static void add_traits_times(struct tagc_traits_row *row, const struct tagc_sum_
 
 /* Where no call of a line is in a whole step, its calls are outside of all numbers. False: no memory. */
 static bool add_traits_line(struct tagc_traits *traits, const struct tagc_summary *summary,
-                            const struct tagc_sum_comm *comm, const struct tagc_sum_line *line, bool blocking) {
+                            const struct tagc_sum_comm *comm, const struct tagc_sum_line *line) {
   const struct measure *measure = measure_of_function(summary, line->function);
   const struct tagc_sum_calls *calls = traits->steps ? &line->whole : &line->calls;
   const double element = tagc_line_element(summary, line), ranks = comm->nranks > 0 ? comm->nranks : 1;
@@ -114,7 +114,7 @@ static bool add_traits_line(struct tagc_traits *traits, const struct tagc_summar
   row->message_bytes += isnan(message) ? 0 : (double)calls->calls * message;
   row->least = fmin(row->least, (double)line->least_count * one);
   row->most = fmax(row->most, (double)line->most_count * one);
-  add_traits_times(row, calls, message, blocking);
+  add_traits_times(row, calls, message, traits->blocking);
   return true;
 }
 
@@ -221,16 +221,61 @@ double tagc_traits_mean(const struct tagc_traits_row *row) {
   return row->sized_calls > 0 ? row->message_bytes / row->sized_calls : NAN;
 }
 
-bool tagc_traits_small(const struct tagc_call_times *times) {
-  return times->bytes / (double)times->calls < SMALL_MESSAGE;
+bool tagc_traits_small(double bytes) { return bytes < SMALL_MESSAGE; }
+
+/* -- groups of messages -------------------------------------------------------------------------------------------- */
+
+static int by_group(const void *a, const void *b) {
+  const struct tagc_traits_group *x = a, *y = b;
+  return x->role != y->role             ? (int)x->role - (int)y->role
+         : x->nranks != y->nranks       ? x->nranks - y->nranks
+         : x->sum.sends != y->sum.sends ? (x->sum.sends > y->sum.sends) - (x->sum.sends < y->sum.sends)
+         : x->sum.receives != y->sum.receives
+           ? (x->sum.receives > y->sum.receives) - (x->sum.receives < y->sum.receives)
+           : x->sum.size_class - y->sum.size_class;
+}
+
+static bool add_traits_groups(struct tagc_traits *traits, const struct tagc_sum_comm *comm) {
+  for (size_t i = 0; i < comm->group_count; i++) {
+    struct tagc_traits_group like = {comm->role, comm->nranks, comm->groups[i]};
+    size_t at = 0;
+    if (traits->steps)
+      like.sum.all = like.sum.whole;
+    if (!like.sum.all.groups)
+      continue;
+    while (at < traits->group_count && by_group(&traits->groups[at], &like) != 0)
+      at++;
+    if (at < traits->group_count) {
+      tagc_sum_add_group_times(&traits->groups[at].sum.all, &like.sum.all);
+      continue;
+    }
+    if (!TAGC_SUM_ROOM(traits->groups, traits->group_count))
+      return false;
+    traits->groups[traits->group_count++] = like;
+  }
+  return true;
+}
+
+/* The messages that neither have times themselves nor are in groups with one. */
+static void count_untimed(struct tagc_traits *traits, const struct tagc_summary *summary) {
+  for (size_t i = 0; i < traits->count; i++) {
+    const struct tagc_traits_row *row = &traits->rows[i];
+    if (tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, row->function, "ncclSend") ||
+        tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, row->function, "ncclRecv"))
+      traits->untimed += row->calls - (double)(row->plain.calls + row->packed.calls);
+  }
+  for (size_t i = 0; i < traits->group_count; i++)
+    traits->untimed -= (double)traits->groups[i].sum.all.groups *
+                       ((double)traits->groups[i].sum.sends + (double)traits->groups[i].sum.receives);
+  traits->untimed = fmax(traits->untimed, 0);
 }
 
 bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *traits) {
   *traits = (struct tagc_traits){.steps = false};
   double whole = 0;
-  bool blocking = summary->rank_count > 0;
+  traits->blocking = summary->rank_count > 0;
   for (size_t i = 0; i < summary->rank_count; i++) {
-    blocking &= summary->ranks[i].blocking;
+    traits->blocking &= summary->ranks[i].blocking;
     for (size_t k = 0; k < summary->ranks[i].step_count; k++)
       whole += summary->ranks[i].steps[k].whole;
   }
@@ -243,8 +288,10 @@ bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *tr
     count_traits_comm(&traits->of[comm->role], comm);
     count_traits_comm(&traits->all, comm);
     for (size_t k = 0; k < comm->line_count; k++)
-      if (!add_traits_line(traits, summary, comm, &comm->lines[k], blocking))
+      if (!add_traits_line(traits, summary, comm, &comm->lines[k]))
         return false;
+    if (traits->blocking && !add_traits_groups(traits, comm))
+      return false;
   }
   if (traits->count)
     qsort(traits->rows, traits->count, sizeof *traits->rows, by_role_and_ranks);
@@ -252,6 +299,9 @@ bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *tr
     add_to_traits_share(&traits->of[traits->rows[i].role], &traits->rows[i]);
     add_to_traits_share(&traits->all, &traits->rows[i]);
   }
+  if (traits->group_count)
+    qsort(traits->groups, traits->group_count, sizeof *traits->groups, by_group);
+  count_untimed(traits, summary);
   return fill_traits_tables(traits);
 }
 
@@ -260,4 +310,5 @@ void tagc_traits_free(struct tagc_traits *traits) {
   free(traits->calls.rows);
   free(traits->sizes.rows);
   free(traits->times.rows);
+  free(traits->groups);
 }

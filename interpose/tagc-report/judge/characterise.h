@@ -9,6 +9,9 @@
  * Time        That of the transfer where the trace has it; else of the program's thread, on hosts whose calls return
  *             when they are done, for calls outside of groups. Both include the wait for the last rank, which
  *             nccl-tests avoids by a barrier.
+ * Groups      A message between two ranks in a group returns at once: there the end of the group has a time, that of
+ * all its messages. It is known on the same hosts, for groups of nothing else. Otherwise only NCCL's profiler has times
+ * of such messages.
  */
 #ifndef INTERPOSE_TAGC_REPORT_JUDGE_CHARACTERISE_H
 #define INTERPOSE_TAGC_REPORT_JUDGE_CHARACTERISE_H
@@ -34,6 +37,13 @@ struct tagc_traits_row {
   bool by_thread;                                   /* some of these times are those of the program's thread */
 };
 
+/* Groups of messages between two ranks, of communicators with one role and number of ranks. */
+struct tagc_traits_group {
+  enum tagc_sum_role role;
+  int nranks;
+  struct tagc_sum_group sum; /* `all`: of whole steps, if there are any */
+};
+
 struct tagc_traits_table {
   struct tagc_traits_row *rows;
   size_t count;
@@ -53,9 +63,13 @@ struct tagc_traits {
   struct tagc_traits_row *rows; /* by role, ranks, function, size class */
   size_t count;
   /* Sums of the rows. What a table does not tell apart is that of the first row. */
-  struct tagc_traits_table calls; /* by role, ranks, function */
-  struct tagc_traits_table sizes; /* by size class */
-  struct tagc_traits_table times; /* by function, ranks, size class: those with times */
+  struct tagc_traits_table calls;   /* by role, ranks, function */
+  struct tagc_traits_table sizes;   /* by size class */
+  struct tagc_traits_table times;   /* by function, ranks, size class: those with times */
+  struct tagc_traits_group *groups; /* by role, ranks, sends, receives, size class; none on other hosts */
+  size_t group_count;
+  bool blocking;    /* calls return when they are done */
+  double untimed;   /* messages between two ranks without a time, in a row or in a group */
   uint64_t outside; /* calls outside of whole steps, of all ranks: set-up, checkpoints, steps that were disturbed */
 };
 
@@ -69,7 +83,7 @@ enum tagc_sum_role tagc_traits_main_role(const struct tagc_traits *traits, const
 /* The mean bytes of a message; NaN: no size is known. */
 double tagc_traits_mean(const struct tagc_traits_row *row);
 /* Messages so small that their time is latency. */
-bool tagc_traits_small(const struct tagc_call_times *times);
+bool tagc_traits_small(double bytes);
 
 /* The bytes of a message of `bytes` a rank's count, as nccl-tests count them; and busbw / algbw (1 if unknown). */
 double tagc_message_bytes(const struct tagc_summary *summary, uint16_t function, int nranks, double bytes);

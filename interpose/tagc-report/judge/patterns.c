@@ -23,11 +23,8 @@ static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const 
   return TAGC_PATTERN_OTHER;
 }
 
-/* "bfloat16", "float8e4m3", "uint32": the first number counts bits. */
 double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line) {
-  const char *name = tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), *digits = strpbrk(name, "123456789");
-  const long bits = digits ? strtol(digits, NULL, 10) : 0;
-  return bits >= 8 && bits <= 64 ? (double)bits / 8 : 0;
+  return tagc_sum_element(tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type));
 }
 
 static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_line *line) {

@@ -364,6 +364,7 @@ static void load_free(struct tagc_load *g) {
   free(g->profiles);
   free(g->cycles);
   free(g->locks);
+  free(g->groups);
   free(g->places);
   free(g->comm_hosts);
   free(g);
@@ -387,6 +388,7 @@ bool tagc_part_load(struct tagc_part *part, struct tagc_trace_file *file, struct
   part->rank.health = *tagc_trace_health(file);
   tagc_load_bytes(g);
   tagc_load_steps(g);
+  tagc_load_groups(g);
   tagc_load_details(g);
   char **const texts[] = {&part->rank.host, &part->rank.program, &part->rank.version, &part->rank.options};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

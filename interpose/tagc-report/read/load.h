@@ -15,8 +15,9 @@
 #define TAGC_BYTES_MOST (UINT64_C(1) << 42)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
-  TAGC_LOAD_RECENT = 1 << 16, /* calls still without times */
-  TAGC_LOAD_EARLY = 1 << 10,  /* times still without calls */
+  TAGC_LOAD_RECENT = 1 << 16,     /* calls still without times */
+  TAGC_LOAD_EARLY = 1 << 10,      /* times still without calls */
+  TAGC_LOAD_OPEN_GROUPS = 1 << 8, /* of several threads at once */
   TAGC_LOAD_CODES = 256,
   TAGC_LOAD_STREAMS = 64
 };
@@ -62,6 +63,12 @@ struct tagc_load_cycle {
   uint32_t own;         /* those on the communicator itself */
 };
 
+/* A group of messages between two ranks. */
+struct tagc_load_group {
+  uint64_t began_ns, ns, bytes; /* of its end; ns 0: its time is not that of its messages */
+  uint32_t comm, sends, receives;
+};
+
 struct tagc_load_lock {
   uint32_t comm, lock, calls;
 };
@@ -76,12 +83,19 @@ struct tagc_load {
   struct tagc_load_profile *profiles;
   struct tagc_load_cycle *cycles;
   struct tagc_load_lock *locks;
+  struct tagc_load_group *groups;
   struct tagc_slot_place {
     uint32_t comm, lock, slot, place; /* slot: of all-gathers TAGC_LOAD_ALLGATHER + number; place: among the slots */
   } * places;
   const struct tagc_placement *placement;
   struct tagc_comm_hosts *comm_hosts; /* of the part's communicators */
-  size_t sort_count, light_count, profile_count, cycle_count, lock_count, place_count;
+  size_t group_count, sort_count, light_count, profile_count, cycle_count, lock_count, place_count;
+  struct tagc_open_group {
+    uint32_t number; /* of the process; 0: none */
+    bool other;      /* it has other calls, too */
+    size_t place; /* among the groups, from 1, once its end was seen; a group may have several ends, one in another */
+    struct tagc_load_group group;
+  } open_groups[TAGC_LOAD_OPEN_GROUPS];
   uint64_t streams[TAGC_LOAD_STREAMS];
   unsigned stream_count;
   uint32_t recent[TAGC_LOAD_RECENT];              /* by number: index into lights, from 1 */
@@ -122,13 +136,18 @@ static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct 
 void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *record);
 void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *record);
 void tagc_load_profile(struct tagc_load *g, const struct tagc_trace_profile *record);
+/* Is that a time in a whole step? Only after tagc_load_steps(). `near`: 0, and for later times as it was left. */
+bool tagc_load_in_whole_step(struct tagc_load *g, uint64_t ns, size_t *near);
 /* The kernel of a plain call is known: its time replaces others. `profile`: index into the profiles, from 1. */
 void tagc_load_call_profile(struct tagc_load *g, struct tagc_light *light, uint32_t profile);
 /* The profile that came before its call; 0: none. */
 uint32_t tagc_load_early_profile(const struct tagc_load *g, uint64_t call);
-/* Called at the end of the file, in this order: each communicator's bytes, the steps, the rest. */
+/* A call of a group, or its end. */
+void tagc_load_group_call(struct tagc_load *g, const struct tagc_trace_call *record, const struct tagc_sort_key *key);
+/* Called at the end of the file, in this order: each communicator's bytes, the steps, the groups, the rest. */
 void tagc_load_bytes(struct tagc_load *g);
 void tagc_load_steps(struct tagc_load *g);
+void tagc_load_groups(struct tagc_load *g);
 void tagc_load_details(struct tagc_load *g);
 
 #endif

@@ -126,6 +126,8 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
     .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
   split_by_hosts(g, &key);
+  if (r->group)
+    tagc_load_group_call(g, r, &key);
   key.choice = choice_of(g, &key, r->cycle);
   size_t sort = sort_of(g, &key);
   if (sort == SIZE_MAX || !TAGC_SUM_ROOM(g->lights, g->light_count) || g->light_count >= UINT32_MAX - 1) {

@@ -66,6 +66,11 @@ static struct tagc_load_cycle *step_at(struct tagc_load *g, uint64_t ns, size_t 
   return ns >= c->step.began_ns && ns - c->step.began_ns < c->step.ns + (c->step.ns == 0) ? c : NULL;
 }
 
+bool tagc_load_in_whole_step(struct tagc_load *g, uint64_t ns, size_t *near) {
+  const struct tagc_load_cycle *c = g->cycle_count ? step_at(g, ns, near) : NULL;
+  return c && c->step.whole;
+}
+
 /* The step of a call. On the main communicator the call's own cycle decides: steps may end before their last call. */
 static struct tagc_load_cycle *step_of(struct tagc_load *g, const struct tagc_light *light, size_t *near) {
   struct tagc_load_cycle *c = g->cycle_count ? step_at(g, light->began_ns, near) : NULL;

@@ -225,6 +225,37 @@ static void settle_lines(struct tagc_sum_comm *c) {
     qsort(c->lines, count, sizeof *c->lines, order_by_bytes);
 }
 
+void tagc_sum_add_group_times(struct tagc_group_times *to, const struct tagc_group_times *from) {
+  if (from->groups && (!to->groups || from->least_ns < to->least_ns))
+    to->least_ns = from->least_ns;
+  tagc_sum_add(&to->groups, from->groups);
+  tagc_sum_add(&to->bytes, from->bytes);
+  tagc_sum_add(&to->ns, from->ns);
+}
+
+bool tagc_sum_add_group(struct tagc_sum_comm *to, const struct tagc_sum_group *group) {
+  size_t i = 0;
+  while (i < to->group_count && (to->groups[i].sends != group->sends || to->groups[i].receives != group->receives ||
+                                 to->groups[i].size_class != group->size_class))
+    i++;
+  if (i == to->group_count) {
+    if (!TAGC_SUM_ROOM(to->groups, to->group_count))
+      return false;
+    to->groups[to->group_count++] = *group;
+    return true;
+  }
+  tagc_sum_add_group_times(&to->groups[i].all, &group->all);
+  tagc_sum_add_group_times(&to->groups[i].whole, &group->whole);
+  return true;
+}
+
+static bool add_groups(struct tagc_sum_comm *to, const struct tagc_sum_comm *from) {
+  bool good = true;
+  for (size_t i = 0; i < from->group_count && good; i++)
+    good = tagc_sum_add_group(to, &from->groups[i]);
+  return good;
+}
+
 /* Adds a part's communicator; its texts and slots move over. */
 static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_t rank) {
   if (!TAGC_SUM_ROOM(to->members, to->member_count))
@@ -255,7 +286,7 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
     to->confidence = from->confidence;
     from->layers = from->or_layers = NULL;
   }
-  return add_lines(to, from) && tagc_slots_add(to, from);
+  return add_lines(to, from) && add_groups(to, from) && tagc_slots_add(to, from);
 }
 
 static int by_rank_in_comm(const void *a, const void *b) {

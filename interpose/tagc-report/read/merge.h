@@ -62,6 +62,10 @@ static inline void tagc_sum_add_calls(struct tagc_sum_calls *sum, const struct t
 }
 _Static_assert(sizeof(struct tagc_sum_calls) == 18 * sizeof(uint64_t), "only numbers that can be added");
 
+void tagc_sum_add_group_times(struct tagc_group_times *to, const struct tagc_group_times *from);
+/* Adds groups of messages to those alike. False: no memory. */
+bool tagc_sum_add_group(struct tagc_sum_comm *to, const struct tagc_sum_group *group);
+
 /* Makes room for one more element of an array that doubles as it grows. False: no memory. */
 #define TAGC_SUM_ROOM(array, count) \
   __extension__({ \

@@ -42,6 +42,13 @@ const char *tagc_sum_kind(enum tagc_trace_part kind) {
   return kinds[kind];
 }
 
+/* "bfloat16", "float8e4m3", "uint32": the first number counts bits. */
+unsigned tagc_sum_element(const char *type) {
+  const char *digits = strpbrk(type, "123456789");
+  const long bits = digits ? strtol(digits, NULL, 10) : 0;
+  return bits >= 8 && bits <= 64 ? (unsigned)bits / 8 : 0;
+}
+
 const char *tagc_sum_function(const struct tagc_summary *s, uint16_t function) {
   const char *name = tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, function);
   return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
@@ -301,6 +308,7 @@ void tagc_sum_comm_free(struct tagc_sum_comm *c) {
   free(c->votes);
   free(c->members);
   free(c->lines);
+  free(c->groups);
   free(c->layers);
   free(c->or_layers);
   *c = (struct tagc_sum_comm){0};

@@ -65,6 +65,20 @@ struct tagc_sum_line {
   struct tagc_sum_calls whole;      /* only those in whole steps */
 };
 
+struct tagc_group_times {
+  uint64_t groups, bytes, ns, least_ns; /* sums, and the shortest one; ns: the program's thread was in the group's end
+                                         */
+};
+
+/* Groups (ncclGroupStart to ncclGroupEnd) of messages between two ranks, on one communicator and of nothing else. Where
+ * calls return when they are done, so does the end of the group: that of all its messages. A call in it has no such
+ * time. */
+struct tagc_sum_group {
+  uint32_t sends, receives;
+  int8_t size_class; /* of the bytes of a group, sent and received */
+  struct tagc_group_times all, whole;
+};
+
 /* A sample of the loss of a slot's codec: means over the ranks. NaN: unknown. */
 struct tagc_sum_point {
   uint64_t cycle;
@@ -203,6 +217,8 @@ struct tagc_sum_comm {
   struct tagc_sum_calls calls;
   struct tagc_sum_line *lines; /* by function, type, op, size class */
   size_t line_count;
+  struct tagc_sum_group *groups; /* by sends, receives, size class */
+  size_t group_count;
   struct tagc_sum_slot *slots; /* of all its locks with calls, in order, as on the first rank; calls of all ranks */
   size_t slot_count;
   struct tagc_sum_slot *allgathers; /* all-gathers of parameters, likewise */
@@ -264,6 +280,8 @@ const char *tagc_sum_unseen(const struct tagc_summary *summary, const struct tag
 const char *tagc_sum_kind(enum tagc_trace_part kind);
 /* The name of a code; "?" if unnamed. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
+/* Bytes of an element of a type with this name ("float32"); 0: unknown. */
+unsigned tagc_sum_element(const char *type);
 /* The name of a function without "nccl": "ReduceScatter". */
 const char *tagc_sum_function(const struct tagc_summary *summary, uint16_t function);
 /* Is the text this name? A function is the same with a configuration for the call (ncclAllReduceConfig). */

@@ -355,7 +355,7 @@ static void put_traits_times(struct tagc_json *j, const struct tagc_summary *s, 
     tagc_json_number(j, "size_class", row->size_class);
     tagc_json_truth(j, "compressed", packed);
     tagc_json_truth(j, "by_thread", row->by_thread && !packed);
-    tagc_json_truth(j, "small", tagc_traits_small(times));
+    tagc_json_truth(j, "small", tagc_traits_small(times->bytes / (double)times->calls));
     tagc_json_count(j, "calls", times->calls);
     tagc_json_real(j, "mean_bytes", times->bytes / (double)times->calls);
     tagc_json_real(j, "mean_ns", times->ns / (double)times->calls);
@@ -364,6 +364,23 @@ static void put_traits_times(struct tagc_json *j, const struct tagc_summary *s, 
     tagc_json_close(j, '}');
   }
   tagc_json_close(j, ']');
+}
+
+static void put_traits_groups(struct tagc_json *j, const struct tagc_traits *t) {
+  for (size_t i = tagc_json_list(j, "groups"); tagc_json_item(j, i, t->group_count); i++) {
+    const struct tagc_traits_group *group = &t->groups[i];
+    const double groups = (double)group->sum.all.groups;
+    tagc_json_text(j, "role", tagc_role_words(group->role));
+    tagc_json_number(j, "ranks", group->nranks);
+    tagc_json_count(j, "sends", group->sum.sends);
+    tagc_json_count(j, "receives", group->sum.receives);
+    tagc_json_number(j, "size_class", group->sum.size_class);
+    tagc_json_count(j, "groups", group->sum.all.groups);
+    tagc_json_real(j, "mean_bytes", (double)group->sum.all.bytes / groups);
+    tagc_json_real(j, "mean_ns", (double)group->sum.all.ns / groups);
+    tagc_json_count(j, "least_ns", group->sum.all.least_ns);
+  }
+  tagc_json_real(j, "untimed", t->untimed);
 }
 
 /* The tables of --characterise. */
@@ -398,6 +415,7 @@ static void put_traits(struct tagc_json *j, const struct tagc_summary *s, const 
     put_traits_row(j, t, &t->sizes.rows[i]);
   }
   put_traits_times(j, s, t);
+  put_traits_groups(j, t);
   tagc_json_close(j, '}');
 }
 

@@ -101,7 +101,7 @@ static void print_times_row(FILE *to, const struct tagc_summary *s, const struct
           tagc_format_bytes(times->bytes / calls, size), packed ? "compressed" : "plain",
           tagc_format_count(calls, count), tagc_text_real(times->ns / calls / 1e3, 1, a), tagc_text_real(algbw, 3, b),
           tagc_text_real(algbw * tagc_busbw_factor(s, row->function, row->nranks), 3, c),
-          tagc_traits_small(times) ? "small" : "", row->by_thread && !packed ? "*" : "");
+          tagc_traits_small(times->bytes / calls) ? "small" : "", row->by_thread && !packed ? "*" : "");
 }
 
 static void print_times(FILE *to, const struct tagc_summary *s, const struct tagc_traits *traits) {
@@ -126,6 +126,40 @@ static void print_times(FILE *to, const struct tagc_summary *s, const struct tag
     "program's thread was so long in the call.");
 }
 
+static void print_untimed(FILE *to, const struct tagc_traits *traits) {
+  char count[32], text[400];
+  snprintf(text, sizeof text, "%s messages between two ranks have no time: %s",
+           tagc_format_count(traits->untimed, count),
+           traits->blocking
+             ? "they are in groups with other calls, whose end has one time for all of them."
+             : "on a GPU their calls, and the end of their group, return before they are done. NCCL's profiler sees "
+               "them (TAGC_PROFILER).");
+  tagc_format_print(to, 2, text);
+}
+
+static void print_groups(FILE *to, const struct tagc_traits *traits) {
+  char count[32], size[16], a[24], b[24];
+  if (traits->group_count)
+    fprintf(to, "\nGroups of messages between two ranks\n  %-16s %5s %6s %8s %10s %11s %12s %12s\n", "kind", "ranks",
+            "sends", "receives", "together", "groups", "time, us", "shortest");
+  for (size_t i = 0; i < traits->group_count; i++) {
+    const struct tagc_traits_group *group = &traits->groups[i];
+    const struct tagc_group_times *times = &group->sum.all;
+    const double groups = (double)times->groups, bytes = (double)times->bytes / groups;
+    fprintf(to, "  %-16s %5d %6u %8u %10s %11s %12s %12s%s\n", short_role(group->role), group->nranks, group->sum.sends,
+            group->sum.receives, tagc_format_bytes(bytes, size), tagc_format_count(groups, count),
+            tagc_text_real((double)times->ns / groups / 1e3, 1, a), tagc_text_real((double)times->least_ns / 1e3, 1, b),
+            tagc_traits_small(bytes / ((double)group->sum.sends + (double)group->sum.receives)) ? "  small" : "");
+  }
+  if (traits->group_count)
+    tagc_format_print(
+      to, 2,
+      "The time is that of ncclGroupEnd, which returns when all messages of the group are done: the mean, and the "
+      "shortest one. A message of a group has no time of its own.");
+  if (traits->untimed >= 1)
+    print_untimed(to, traits);
+}
+
 void tagc_report_characterise(const struct tagc_report *r, FILE *to) {
   const struct tagc_traits *traits = &r->traits;
   char count[32];
@@ -144,4 +178,5 @@ void tagc_report_characterise(const struct tagc_report *r, FILE *to) {
   print_calls(to, r->summary, traits);
   print_sizes(to, traits);
   print_times(to, r->summary, traits);
+  print_groups(to, traits);
 }

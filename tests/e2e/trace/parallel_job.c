@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The calls of a training with three kinds of parallelism, for characterise.test: eight ranks, two for each kind.
  *
- *   parallel_job STEPS
+ *   parallel_job STEPS          a group has nothing but the two messages; every second one has a group in it
+ *   parallel_job STEPS mixed    a small all-reduce, too
  *
  * A step, twice (two microbatches): activations come from the previous stage and go to the next one, each in a call of
  * its own; units of two sizes are gathered (FSDP), and activations are all-reduced (tensor parallel). Backwards the
@@ -32,7 +33,20 @@ static void gather_units(bool backward) {
     CHECK(ncclAllGather(from, to, units[backward ? UNITS - 1 - i : i], ncclFloat32, data, NULL));
 }
 
-static void step(bool last_stage) {
+static void exchange(int peer, bool nested, bool mixed) {
+  CHECK(ncclGroupStart());
+  if (nested)
+    CHECK(ncclGroupStart());
+  CHECK(ncclSend(from, ACTIVATIONS, ncclFloat16, peer, pipeline, NULL));
+  if (nested)
+    CHECK(ncclGroupEnd());
+  CHECK(ncclRecv(to, ACTIVATIONS, ncclFloat16, peer, pipeline, NULL));
+  if (mixed)
+    CHECK(ncclAllReduce(from, to, 1, ncclFloat32, ncclSum, pipeline, NULL));
+  CHECK(ncclGroupEnd());
+}
+
+static void step(bool last_stage, bool mixed) {
   for (int microbatch = 0; microbatch < MICROBATCHES; microbatch++) {
     if (last_stage)
       CHECK(ncclRecv(to, ACTIVATIONS, ncclFloat16, 0, pipeline, NULL));
@@ -42,10 +56,7 @@ static void step(bool last_stage) {
       CHECK(ncclSend(from, ACTIVATIONS, ncclFloat16, 1, pipeline, NULL));
     gather_units(true);
     reduce_activations();
-    CHECK(ncclGroupStart());
-    CHECK(ncclSend(from, ACTIVATIONS, ncclFloat16, !last_stage, pipeline, NULL));
-    CHECK(ncclRecv(to, ACTIVATIONS, ncclFloat16, !last_stage, pipeline, NULL));
-    CHECK(ncclGroupEnd());
+    exchange(!last_stage, microbatch == 1, mixed);
   }
   for (int i = UNITS; i-- > 0;)
     CHECK(ncclReduceScatter(from, to, units[i], ncclFloat32, ncclAvg, data, NULL));
@@ -53,7 +64,7 @@ static void step(bool last_stage) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2)
+  if (argc < 2)
     return 2;
   meet();
   if (nranks != RANKS)
@@ -62,7 +73,7 @@ int main(int argc, char **argv) {
   tensor = split(2);
   pipeline = split(4);
   for (int i = 0; i < atoi(argv[1]); i++)
-    step(rank & 4);
+    step(rank & 4, argc > 2);
   CHECK(ncclCommDestroy(data));
   CHECK(ncclCommDestroy(tensor));
   CHECK(ncclCommDestroy(pipeline));

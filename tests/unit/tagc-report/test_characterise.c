@@ -376,10 +376,44 @@ static void test_bandwidth(void) {
   job_free(job);
 }
 
+/* Two messages of 4 KiB in each of 24 groups, and one alone: of 16 us, the shortest 10. */
+static void test_groups(void) {
+  for (int blocking = 0; blocking < 2; blocking++) {
+    struct tagc_summary *job = job_make();
+    struct tagc_sum_comm *comm = job_comm(job, 4, 0, 1);
+    struct tagc_sum_group groups[] = {
+      {.sends = 1, .receives = 1, .size_class = 13, .whole = {24, 24 * 8192, 24 * 16000, 10000}, .all = {30, 1, 1, 1}},
+      {.sends = 1, .receives = 1, .size_class = 12, .all = {5, 5 * 4100, 1000, 200}}}; /* in no whole step */
+    make_steps(job, 4);
+    for (int i = 0; i < 4; i++)
+      job->ranks[i].blocking = blocking;
+    job_calls(comm, JOB_SEND, JOB_F16, 0, 2048, 3);
+    job_calls(comm, JOB_RECV, JOB_F16, 0, 2048, 2);
+    comm->lines[0].whole.alone_calls = 12;
+    comm->lines[0].whole.alone_ns = 12 * 7000;
+    comm->groups = groups;
+    comm->group_count = 2;
+    tagc_sum_roles(job);
+    char *text = print_traits(job);
+    const char *row = strstr(text, " 4      1        1    8.0 KiB          24         16.0         10.0  small\n");
+    ok((row != NULL) == blocking &&
+         (strstr(text, "\"groups\":24,\"mean_bytes\":8192,\"mean_ns\":16000,\"least_ns\":10000}]") != NULL) == blocking,
+       "groups of messages have %s", blocking ? "a time" : "none on a GPU");
+    ok(blocking
+         ? strstr(text, "\"untimed\":0}") && !strstr(text, "have no time")
+         : strstr(text, "\"untimed\":60}") && strstr(text, "60 messages between two ranks have no time: on a GPU"),
+       "and it says how many messages have none");
+    free(text);
+    comm->groups = NULL;
+    job_free(job);
+  }
+}
+
 int main(void) {
   test_fixtures();
   test_step_files();
   test_by_hand();
   test_bandwidth();
+  test_groups();
   return tap_done();
 }
