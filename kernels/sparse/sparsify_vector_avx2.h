@@ -94,7 +94,8 @@ STEP __m256 sum8(const void *send, const float *residual, struct tagc_sparsify_i
 
 STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16]) {
   _mm256_storeu_ps(out, sum8(send, residual, input));
-  _mm256_storeu_ps(out + 8, sum8(behind8(send, input.dtype), residual + 8, input));
+  const float *rest = input.residual_empty ? NULL : residual + 8;
+  _mm256_storeu_ps(out + 8, sum8(behind8(send, input.dtype), rest, input));
 }
 
 /* Shuffles that move the masked lanes of four to the front, and back from there. */
