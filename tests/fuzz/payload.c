@@ -9,10 +9,12 @@
  *          HONEST    the ranks send small integers, made of the input
  *          FLIPPED   the same, but some received bytes are changed
  *          WILD      the ranks send the input's bits: NaN, denormals, anything
+ *        Codecs from IN_CHUNKS on send a call in chunks (kernels/codec/chunks.h). These begin at smaller sizes here.
  * Sketches begin at smaller sizes here than in the library (kernels/lhc/layout.c), so an execution takes microseconds.
  * `payload --codec=NAME ...` tries only one codec.
  */
 #include "kernels/codec/bits.h"
+#include "kernels/codec/chunks.h"
 #include "kernels/lhc/lhc.h"
 #include "kernels/codec/residual.h"
 #include "kernels/codec/variant.h"
@@ -21,52 +23,67 @@
 
 enum kind { HOSTILE, EXPONENTS, HONEST, FLIPPED, WILD, KINDS };
 
-enum { MOST_RANKS = 8, MOST_ELEMENTS = 2048, FEW_ELEMENTS = 600 };
+enum { MOST_RANKS = 8, MOST_ELEMENTS = 2048, FEW_ELEMENTS = 600, CHUNK = 256, MOST_CHUNKS = 10 };
 
 static const char plain[] = "plain";
 static struct tagc_codec_stats stats;
 
-/* By the input's number. New codecs come after these, so an input keeps its meaning. */
-enum { MOST_CODECS = 16 };
-static const char *codecs[MOST_CODECS] = {"none", "lhc", "bf16", "q8", "q4", "q2", "sparse"};
+/* By the input's number. New codecs come after the first ones, so an input keeps its meaning. */
+enum { IN_CHUNKS = 12, MOST_CODECS = 16 };
+static const char *codecs[MOST_CODECS] = {"none",   "lhc", "bf16", "q8", "q4", "q2", "sparse", [IN_CHUNKS] = "lhc",
+                                          "sparse", "q4",  "none"};
 
 /* The one that --codec asks for, or NULL. */
 static const char *only;
 
-static void job_new(struct tagc_job *job, const struct tagc_shape *shape, const struct tagc_layout *layout, int rank) {
+/* A rank's gradient of a whole call. Its chunks have results of their own: see job_begin(). */
+static void job_new(struct tagc_job *job, const struct tagc_shape *shape, int rank) {
   const size_t ranks = (size_t)shape->nranks, size = tagc_dtype_size(shape->dtype);
   *job = (struct tagc_job){
     .shape = *shape,
-    .layout = *layout,
     .rank = rank,
     .scale = 1,
     .divisor = 1,
     .residual_empty = true,
     .stats = &stats,
     .send = input_memory(ranks * shape->n * size),
-    .recv = input_memory(shape->n * size),
-    .residual = shape->residual ? input_memory(tagc_residual_bytes(shape)) : NULL,
-    .exponents = input_memory(ranks * layout->exponent_bytes),
-    .sketch_out = input_memory(ranks * layout->sketch_count * sizeof(int32_t)),
-    .sketch_in = input_memory(layout->sketch_count * sizeof(int32_t)),
-    .message_out = input_memory(ranks * layout->message_bytes),
-    .message_in = input_memory(ranks * layout->message_bytes),
-    .state = input_memory(layout->state_bytes),
   };
+  job->recv = (void *)(uintptr_t)job->send;
 }
 
-static void job_free(struct tagc_job *job) {
-  void *const parts[] = {(void *)(uintptr_t)job->send,
-                         job->recv,
-                         job->residual,
-                         job->exponents,
-                         job->sketch_out,
-                         job->sketch_in,
-                         job->message_out,
-                         job->message_in,
-                         job->state};
+static void job_free(struct tagc_job *job) { free((void *)(uintptr_t)job->send); }
+
+/* The rest, of a job that may be a chunk. Its result and residual are its own, so the sanitizer sees a chunk that
+ * writes into the next one's. (They may also need more than their parts of a whole: these chunks are so small.) */
+static void job_begin(const struct tagc_codec *codec, struct tagc_job *job) {
+  const size_t ranks = (size_t)job->shape.nranks;
+  const struct tagc_layout *layout = &job->layout;
+  MUST(codec->layout(&job->shape, &job->layout));
+  job->recv = input_memory(job->shape.n * tagc_dtype_size(job->shape.dtype));
+  job->residual = job->shape.residual ? input_memory(tagc_residual_bytes(&job->shape)) : NULL;
+  job->exponents = input_memory(ranks * layout->exponent_bytes);
+  job->sketch_out = input_memory(ranks * layout->sketch_count * sizeof(int32_t));
+  job->sketch_in = input_memory(layout->sketch_count * sizeof(int32_t));
+  job->message_out = input_memory(ranks * layout->message_bytes);
+  job->message_in = input_memory(ranks * layout->message_bytes);
+  job->state = input_memory(layout->state_bytes);
+}
+
+static void job_end(struct tagc_job *job) {
+  void *const parts[] = {job->recv,      job->residual,    job->exponents,  job->sketch_out,
+                         job->sketch_in, job->message_out, job->message_in, job->state};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     free(parts[i]);
+}
+
+/* Chunks of CHUNK elements; else the whole. */
+static struct tagc_chunks cut(uint64_t n, bool in_chunks) {
+  struct tagc_chunks chunks = {.count = in_chunks ? (int)((n + CHUNK - 1) / CHUNK) : 1};
+  MUST(chunks.count <= MOST_CHUNKS);
+  for (int k = 1; k < chunks.count; k++)
+    chunks.at[k] = (uint64_t)k * CHUNK;
+  chunks.at[chunks.count] = n;
+  return chunks;
 }
 
 /* Fills a received area from the rest of the input, repeated; with zeros if nothing is left. */
@@ -166,23 +183,27 @@ static void check_result(const struct tagc_codec *codec, const struct tagc_job *
   free(want);
 }
 
-static void hostile(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
+static void hostile(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_chunks *chunks,
                     struct input *in) {
-  struct tagc_job job;
+  struct tagc_job whole;
   size_t turn = 0;
   const bool compare = input_byte(in) % 4 == 0;
-  job_new(&job, shape, layout, (int)input_below(in, (uint32_t)shape->nranks));
-  job.seed = input_byte(in);
-  memset(job.state, 0, layout->state_bytes);
-  fill(in, &turn, job.exponents, (size_t)shape->nranks * layout->exponent_bytes);
-  fill(in, &turn, job.sketch_in, layout->sketch_count * sizeof(int32_t));
-  fill(in, &turn, job.message_in, (size_t)shape->nranks * layout->message_bytes);
-  fill(in, &turn, (char *)(uintptr_t)job.send + (size_t)job.rank * shape->n * tagc_dtype_size(shape->dtype),
-       shape->n * tagc_dtype_size(shape->dtype));
-  decode(codec, &job, compare);
-  if (compare)
-    check_result(codec, &job);
-  job_free(&job);
+  job_new(&whole, shape, (int)input_below(in, (uint32_t)shape->nranks));
+  whole.seed = input_byte(in);
+  for (int k = 0; k < chunks->count; k++) {
+    struct tagc_job job = tagc_chunk_job(&whole, chunks, k);
+    job_begin(codec, &job);
+    memset(job.state, 0, job.layout.state_bytes);
+    fill(in, &turn, job.exponents, (size_t)shape->nranks * job.layout.exponent_bytes);
+    fill(in, &turn, job.sketch_in, job.layout.sketch_count * sizeof(int32_t));
+    fill(in, &turn, job.message_in, (size_t)shape->nranks * job.layout.message_bytes);
+    fill(in, &turn, (char *)(uintptr_t)tagc_job_shard(&job, job.rank), job.shape.n * tagc_dtype_size(shape->dtype));
+    decode(codec, &job, compare);
+    if (compare)
+      check_result(codec, &job);
+    job_end(&job);
+  }
+  job_free(&whole);
 }
 
 /* Exchanges the exponents: takes the largest of all ranks, and perhaps larger ones from the input. */
@@ -282,21 +303,20 @@ static void check_messages(const struct tagc_codec *codec, const struct tagc_job
 }
 
 /* Runs a sender once more, with the plain kernels: twin_new() before its call, twin_check() after it. */
-static void twin_new(struct tagc_job *twin, const struct tagc_job *job) {
-  const struct tagc_shape *shape = &job->shape;
-  job_new(twin, shape, &job->layout, job->rank);
-  twin->seed = job->seed;
-  twin->stochastic = job->stochastic;
-  twin->residual_empty = job->residual_empty;
-  memcpy((void *)(uintptr_t)twin->send, job->send, (size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype));
+static void twin_new(const struct tagc_codec *codec, struct tagc_job *twin, const struct tagc_job *job) {
+  *twin = *job; /* with its send buffer, which is read-only */
+  job_begin(codec, twin);
   if (job->residual)
-    memcpy(twin->residual, job->residual, tagc_residual_bytes(shape));
+    memcpy(twin->residual, job->residual, tagc_residual_bytes(&job->shape));
 }
 
 static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, const struct tagc_job *job) {
   const struct tagc_layout *l = &job->layout;
   const size_t ranks = (size_t)job->shape.nranks;
   use_variant(plain);
+  twin->measured = job->measured;
+  if (job->measured)
+    memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes);
   if (codec->prepare)
     codec->prepare(twin);
   memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes); /* the agreed ones */
@@ -312,7 +332,7 @@ static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, co
     give(job, shard, b);
     MUST(memcmp(a, b, job->shape.n * sizeof *a) == 0);
   }
-  job_free(twin);
+  job_end(twin);
 }
 
 /* Changes up to eight received bytes. */
@@ -332,68 +352,122 @@ static void flip(struct tagc_job *job, struct input *in) {
   }
 }
 
-/* Makes one call of all ranks; only `rank` decodes. */
-static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int rank, struct input *in, enum kind kind,
-                     bool compare) {
-  const struct tagc_shape *shape = &jobs->shape;
-  struct tagc_job twin, *sender = &jobs[(rank + 1) % shape->nranks];
-  float given[MOST_RANKS][FEW_ELEMENTS];
-  struct input changes = *in;
-  for (uint32_t skipped = 0; kind == FLIPPED && skipped < 33; skipped++)
-    input_byte(in); /* gradients do not use the bytes of the changes */
-  for (int i = 0; i < shape->nranks; i++) {
-    fill_gradient(&jobs[i], in, (size_t)i * 7 + (jobs[i].residual_empty ? 0 : 3), kind == WILD);
-    give(&jobs[i], rank, given[i]);
+/* A call of all ranks. */
+struct call {
+  const struct tagc_codec *codec;
+  struct tagc_chunks chunks;
+  enum kind kind;
+  int rank; /* it alone decodes */
+  bool compare;
+  struct tagc_job whole[MOST_RANKS];
+  struct tagc_job chunk[MOST_CHUNKS][MOST_RANKS];
+};
+
+/* Before the first chunk: the exponents of all. */
+static void measure(struct call *call, const struct input *in) {
+  for (int k = 0; k < call->chunks.count; k++) {
+    for (int i = 0; i < call->whole->shape.nranks; i++) {
+      call->codec->measure(&call->chunk[k][i]);
+      call->chunk[k][i].measured = true;
+    }
+    exchange_exponents(call->chunk[k], call->kind == EXPONENTS ? in : NULL);
   }
-  if (compare)
-    twin_new(&twin, sender);
-  for (int i = 0; codec->prepare && i < shape->nranks; i++)
+}
+
+/* The shards of a chunk must be parts of the whole's. */
+static void check_place(const struct call *call, int k, int rank) {
+  const size_t from = call->chunks.at[k] * tagc_dtype_size(call->whole->shape.dtype);
+  for (int shard = 0; shard < call->whole->shape.nranks; shard++)
+    MUST(tagc_job_shard(&call->chunk[k][rank], shard) ==
+         (const char *)tagc_job_shard(&call->whole[rank], shard) + from);
+}
+
+/* Runs a chunk of a call on all ranks. */
+static void call_chunk(struct call *call, struct tagc_job *jobs, const struct input *in, struct input *changes) {
+  const struct tagc_codec *codec = call->codec;
+  const int rank = call->rank;
+  struct tagc_job twin, *sender = &jobs[(rank + 1) % jobs->shape.nranks];
+  float given[MOST_RANKS][FEW_ELEMENTS];
+  for (int i = 0; i < jobs->shape.nranks; i++)
+    give(&jobs[i], rank, given[i]);
+  if (call->compare)
+    twin_new(codec, &twin, sender);
+  for (int i = 0; codec->prepare && i < jobs->shape.nranks; i++)
     codec->prepare(&jobs[i]);
-  exchange_exponents(jobs, kind == EXPONENTS ? in : NULL);
-  for (int i = 0; i < shape->nranks; i++)
+  if (!jobs->measured)
+    exchange_exponents(jobs, call->kind == EXPONENTS ? in : NULL);
+  for (int i = 0; i < jobs->shape.nranks; i++)
     codec->encode(&jobs[i]);
   exchange(jobs, rank);
-  if (kind == WILD && compare)
+  if (call->kind == WILD && call->compare)
     check_messages(codec, jobs, rank, given);
-  if (kind == FLIPPED)
-    flip(&jobs[rank], &changes);
-  decode(codec, &jobs[rank], compare);
-  for (int i = 0; i < shape->nranks; i++)
+  if (call->kind == FLIPPED)
+    flip(&jobs[rank], changes);
+  decode(codec, &jobs[rank], call->compare);
+  for (int i = 0; i < jobs->shape.nranks; i++)
     jobs[i].residual_empty = false;
-  if (compare) {
+  if (call->compare) {
     twin_check(codec, &twin, sender);
     check_result(codec, &jobs[rank]);
   }
-  if (kind == HONEST && stats.unrecovered == 0)
+  if (call->kind == HONEST && stats.unrecovered == 0)
     check_sum(codec, jobs, rank, given);
 }
 
+static void call_all(struct call *call, struct input *in) {
+  struct tagc_job *whole = call->whole;
+  struct input changes = *in;
+  for (uint32_t skipped = 0; call->kind == FLIPPED && skipped < 33; skipped++)
+    input_byte(in); /* gradients do not use the bytes of the changes */
+  for (int i = 0; i < whole->shape.nranks; i++)
+    fill_gradient(&whole[i], in, (size_t)i * 7 + (call->chunk[0][i].residual_empty ? 0 : 3), call->kind == WILD);
+  if (call->chunks.count > 1 && call->codec->measure)
+    measure(call, in);
+  for (int k = 0; k < call->chunks.count; k++)
+    call_chunk(call, call->chunk[k], in, &changes);
+}
+
 /* Makes two calls, so the second one sends the residual of the first. */
-static void honest(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
+static void honest(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_chunks *chunks,
                    struct input *in, enum kind kind, bool stochastic) {
-  struct tagc_job jobs[MOST_RANKS];
+  static struct call call;
   const uint8_t bits = input_byte(in);
-  const int rank = (int)input_below(in, (uint32_t)shape->nranks);
+  call.codec = codec;
+  call.chunks = *chunks;
+  call.kind = kind;
+  call.compare = bits % 4 == 0;
+  call.rank = (int)input_below(in, (uint32_t)shape->nranks);
   const uint8_t seed = input_byte(in);
   memset(&stats, 0, sizeof stats);
   for (int i = 0; i < shape->nranks; i++) {
-    job_new(&jobs[i], shape, layout, i);
-    jobs[i].stochastic = stochastic;
+    job_new(&call.whole[i], shape, i);
+    call.whole[i].stochastic = stochastic;
+    for (int k = 0; k < chunks->count; k++) {
+      call.chunk[k][i] = tagc_chunk_job(&call.whole[i], chunks, k);
+      job_begin(codec, &call.chunk[k][i]);
+      check_place(&call, k, i);
+    }
   }
-  for (int call = 0; call <= (bits >> 2 & 1); call++) {
-    for (int i = 0; i < shape->nranks; i++)
-      jobs[i].seed = seed + (uint64_t)call;
-    call_all(codec, jobs, rank, in, kind, bits % 4 == 0);
+  for (int turn = 0; turn <= (bits >> 2 & 1); turn++) {
+    for (int k = 0; k < chunks->count; k++)
+      for (int i = 0; i < shape->nranks; i++) {
+        call.whole[i].seed = seed + (uint64_t)turn;
+        call.chunk[k][i].seed = tagc_chunk_job(&call.whole[i], chunks, k).seed;
+      }
+    call_all(&call, in);
   }
-  for (int i = 0; i < shape->nranks; i++)
-    job_free(&jobs[i]);
+  for (int i = 0; i < shape->nranks; i++) {
+    for (int k = 0; k < chunks->count; k++)
+      job_end(&call.chunk[k][i]);
+    job_free(&call.whole[i]);
+  }
 }
 
 static void add_codec(const char *name) {
   size_t c = 0;
-  while (c < MOST_CODECS && codecs[c] && strcmp(codecs[c], name) != 0)
+  while (c < IN_CHUNKS && codecs[c] && strcmp(codecs[c], name) != 0)
     c++;
-  MUST(c < MOST_CODECS);
+  MUST(c < IN_CHUNKS);
   codecs[c] = name;
 }
 
@@ -420,22 +494,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tagc_layout layout;
   const uint8_t first = input_byte(&in), second = input_byte(&in), third = input_byte(&in);
   const enum kind kind = (enum kind)(first % KINDS);
-  const struct tagc_codec *codec = codec_of(third % 16);
+  const struct tagc_codec *codec = codec_of(third % MOST_CODECS);
+  const bool in_chunks = third % MOST_CODECS >= IN_CHUNKS;
   struct tagc_shape shape = {
     .dtype = (enum tagc_dtype)(second % 3),
     .nranks = 2 + (int)(second / 3 % (kind == HOSTILE ? MOST_RANKS - 1 : 3)),
     .keep_ppm = second & 128 ? 1000000 : 0,
     .residual = (enum tagc_storage)(third / 16 % 4),
   };
-  shape.n = 1 + input_below(&in, kind != HOSTILE ? 300 : second & 64 ? MOST_ELEMENTS : FEW_ELEMENTS);
+  shape.n = 1 + input_below(&in, kind != HOSTILE ? (in_chunks ? FEW_ELEMENTS : 300)
+                                 : second & 64   ? MOST_ELEMENTS
+                                                 : FEW_ELEMENTS);
   if (!shape.keep_ppm)
     shape.keep_ppm = 1 + input_below(&in, 1000) * 1000;
-  if (!codec || (codec->needs_residual && !shape.residual) || !codec->layout(&shape, &layout))
+  const struct tagc_chunks chunks = cut(shape.n, in_chunks);
+  if (!codec || (codec->needs_residual && !shape.residual))
     return -1;
+  for (int k = 0; k < chunks.count; k++) {
+    const struct tagc_shape chunk = tagc_chunk_shape(&shape, &chunks, k);
+    if (!codec->layout(&chunk, &layout))
+      return -1;
+  }
   use_variant(variants[first / KINDS % 3]);
   if (kind == HOSTILE)
-    hostile(codec, &shape, &layout, &in);
+    hostile(codec, &shape, &chunks, &in);
   else
-    honest(codec, &shape, &layout, &in, kind, third / 64 % 2);
+    honest(codec, &shape, &chunks, &in, kind, third / 64 % 2);
   return 0;
 }
