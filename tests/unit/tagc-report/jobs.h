@@ -29,7 +29,14 @@ enum job_function {
   JOB_GATHER,
   JOB_SCATTER
 };
-enum job_type { JOB_INT64 = 4, JOB_F16 = 6, JOB_F32 = 7, JOB_F64 = 8, JOB_BF16 = 9 }; /* ncclDataType_t */
+enum job_type {
+  JOB_UINT8 = 1,
+  JOB_INT64 = 4,
+  JOB_F16 = 6,
+  JOB_F32 = 7,
+  JOB_F64 = 8,
+  JOB_BF16 = 9
+}; /* ncclDataType_t */
 enum job_op { JOB_SUM, JOB_AVG = 4, JOB_MAX = 2 };
 
 static inline struct tagc_summary *job_make(void) {

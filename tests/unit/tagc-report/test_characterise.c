@@ -292,6 +292,48 @@ static void test_step_files(void) {
   globfree(&found);
 }
 
+/* -- rounds of broadcasts: broadcasts/NAME.broadcasts -------------------------------------------------------------- */
+
+/* A job that makes one round and no steps. */
+static void test_broadcast_file(const char *path) {
+  enum { RANKS = 3 };
+  struct tagc_summary *job = job_make();
+  struct tagc_sum_comm *comm = job_comm(job, RANKS, 0, 1);
+  struct tagc_traits traits;
+  double calls = 0, bytes = 0;
+  char line[256], type[8];
+  uint64_t count;
+  FILE *file = fopen(path, "r");
+  make_steps(job, RANKS);
+  for (int i = 0; i < RANKS; i++)
+    job->ranks[i].step_count = 0;
+  comm->whole_steps = 0;
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "%*[a-z] %7s %" SCNu64, type, &count) == 2) {
+      const bool is_bytes = strcmp(type, "u8") == 0;
+      job_add(comm, JOB_BROADCAST, is_bytes ? JOB_UINT8 : JOB_BF16, 0, count, RANKS, false);
+      calls++;
+      bytes += (double)count * (is_bytes ? 1 : 2);
+    }
+  if (file)
+    fclose(file);
+  tagc_sum_roles(job);
+  ok(tagc_traits_find(job, &traits) && !traits.steps && calls > 0, "%s: no steps", strrchr(path, '/') + 1);
+  check_tables(&traits, calls, bytes);
+  check_text(job);
+  tagc_traits_free(&traits);
+  job_free(job);
+}
+
+static void test_broadcast_files(void) {
+  glob_t found;
+  const size_t count = fixtures_glob("broadcasts/*.broadcasts", &found);
+  for (size_t i = 0; i < count; i++)
+    test_broadcast_file(found.gl_pathv[i]);
+  ok(count >= 5, "%zu rounds of broadcasts", count);
+  globfree(&found);
+}
+
 /* -- figures by hand ----------------------------------------------------------------------------------------------- */
 
 /* The calls a step of a function and size class, and their messages together, by hand from the lines of the file. */
@@ -412,6 +454,7 @@ static void test_groups(void) {
 int main(void) {
   test_fixtures();
   test_step_files();
+  test_broadcast_files();
   test_by_hand();
   test_bandwidth();
   test_groups();
