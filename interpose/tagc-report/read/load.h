@@ -15,11 +15,11 @@
 #define TAGC_BYTES_MOST (UINT64_C(1) << 42)
 #define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
 enum {
-  TAGC_LOAD_RECENT = 1 << 16,     /* calls still without times */
-  TAGC_LOAD_EARLY = 1 << 10,      /* times still without calls */
-  TAGC_LOAD_OPEN_GROUPS = 1 << 8, /* of several threads at once */
+  TAGC_LOAD_RECENT = 1 << 16, /* calls still without times */
+  TAGC_LOAD_EARLY = 1 << 10,  /* times still without calls */
   TAGC_LOAD_CODES = 256,
-  TAGC_LOAD_STREAMS = 64
+  TAGC_LOAD_STREAMS = 64,
+  TAGC_LOAD_OPEN_GROUPS = 1 << 8 /* of several threads at once */
 };
 #define TAGC_LOAD_ALLGATHER (UINT32_C(1) << 31)
 

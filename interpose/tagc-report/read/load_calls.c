@@ -126,8 +126,6 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
     .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
   split_by_hosts(g, &key);
-  if (r->group)
-    tagc_load_group_call(g, r, &key);
   key.choice = choice_of(g, &key, r->cycle);
   size_t sort = sort_of(g, &key);
   if (sort == SIZE_MAX || !TAGC_SUM_ROOM(g->lights, g->light_count) || g->light_count >= UINT32_MAX - 1) {
@@ -156,4 +154,6 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
     tagc_load_call_profile(g, &g->lights[g->light_count - 1], profile);
   rank->first_ns = rank->last_ns && rank->first_ns < r->began_ns ? rank->first_ns : r->began_ns;
   rank->last_ns = rank->last_ns > r->began_ns + r->host_ns ? rank->last_ns : r->began_ns + r->host_ns;
+  if (r->group)
+    tagc_load_group_call(g, r, &key);
 }

@@ -8,7 +8,8 @@ static bool is_function(const struct tagc_load *g, const struct tagc_sort_key *k
   return tagc_load_named(g, TAGC_TRACE_FUNCTIONS, key->function, name);
 }
 
-static void add_message(struct tagc_load *g, struct tagc_open_group *open, const struct tagc_sort_key *key) {
+static void add_message(struct tagc_load *g, struct tagc_open_group *open, const struct tagc_sort_key *key,
+                        uint64_t count) {
   const char *type = g->names->text[TAGC_TRACE_TYPES][key->type];
   const bool send = is_function(g, key, "ncclSend"), receive = is_function(g, key, "ncclRecv");
   struct tagc_load_group *group = &open->group;
@@ -17,7 +18,7 @@ static void add_message(struct tagc_load *g, struct tagc_open_group *open, const
   group->comm = key->comm;
   group->sends += send;
   group->receives += receive;
-  tagc_sum_add(&group->bytes, key->count * (type ? tagc_sum_element(type) : 0));
+  tagc_sum_add(&group->bytes, count * (type ? tagc_sum_element(type) : 0));
   if (open->place) /* an end of it that came before was none of this message */
     g->groups[open->place - 1].ns = 0;
 }
@@ -29,7 +30,7 @@ void tagc_load_group_call(struct tagc_load *g, const struct tagc_trace_call *r, 
   if (is_function(g, key, "ncclGroupStart"))
     return;
   if (!is_function(g, key, "ncclGroupEnd")) {
-    add_message(g, open, key);
+    add_message(g, open, key, r->count);
     return;
   }
   if (open->other || !(open->group.sends || open->group.receives))
