@@ -119,7 +119,7 @@ static inline void tagc_ledger_sum_add(struct tagc_ledger_sum *sum, double ms) {
   sum->ms += ms;
 }
 
-enum { TAGC_LEDGERS_KEPT = 100 };
+enum { TAGC_LEDGERS_KEPT = 1000 };
 
 struct tagc_ledger {
   struct tagc_ledger *next;

@@ -442,6 +442,9 @@ static void many(void) {
   pthread_t thread;
   begin();
   take(1);
+  for (int i = 1; i < TAGC_LEDGERS_KEPT; i++)
+    if (!tagc_ledger_create(1, 2)) /* one that is never written */
+      _exit(9);
   pthread_create(&thread, NULL, take_more, NULL);
   take_more(NULL);
   pthread_join(thread, NULL);
