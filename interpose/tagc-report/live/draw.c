@@ -138,6 +138,8 @@ static void draw_job(struct canvas *c, const struct tagc_live *live, const struc
     draw_row(c, BOLD, "tagc  %s  waiting for traces%s", time_of_day, c->screen->terminal ? "  (q ends)" : "");
     return;
   }
+  static const char *const state_words[] = {
+    [TAGC_LIVE_RUNNING] = "running", [TAGC_LIVE_GONE] = "silent", [TAGC_LIVE_ENDED] = "ended"};
   const size_t hosts = hosts_of_job(job), known = job->main && job->main->nranks > 0 ? (size_t)job->main->nranks : 0;
   char ranks[48];
   if (known > job->count)
@@ -145,7 +147,7 @@ static void draw_job(struct canvas *c, const struct tagc_live *live, const struc
   else
     snprintf(ranks, sizeof ranks, "%zu rank%s", job->count, job->count == 1 ? "" : "s");
   draw_row(c, BOLD, "tagc  %s  %.24s, %s on %zu host%s, %s%s%s", time_of_day, job->ranks[0]->program, ranks, hosts,
-           hosts == 1 ? "" : "s", tagc_live_has_ended(live) ? "ended" : "running",
+           hosts == 1 ? "" : "s", state_words[tagc_live_state(live, c->screen->now)],
            job->left_out ? ", other jobs left out" : "", c->screen->terminal ? "  (q ends)" : "");
 }
 

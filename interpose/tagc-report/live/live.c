@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/tagc-report/live/live.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "env/units.h"
 
@@ -276,9 +278,12 @@ static int compare_ranks(const void *left, const void *right) {
   return order ? order : strcmp(a->path, b->path);
 }
 
+/* A word without traces is a path itself (paths.h). */
+static bool may_come_later(const char *path) { return access(path, F_OK) != 0 && errno == ENOENT; }
+
 void tagc_live_read(struct tagc_live *live, const struct tagc_paths *paths) {
   for (size_t i = 0; i < paths->count; i++)
-    if (!is_followed(live, paths->paths[i]))
+    if (!is_followed(live, paths->paths[i]) && !may_come_later(paths->paths[i]))
       follow_rank(live, paths->paths[i]);
   for (size_t i = 0; i < live->count; i++) {
     struct tagc_live_rank *r = &live->ranks[i];
@@ -310,10 +315,15 @@ bool tagc_live_is_of_job(const struct tagc_live *live, const struct tagc_live_ra
   return rank == newest || !one || !other || !one->identity || !other->identity || one->identity == other->identity;
 }
 
-bool tagc_live_has_ended(const struct tagc_live *live) {
-  bool ended = live->count > 0;
-  for (size_t i = 0; i < live->count; i++)
-    ended =
-      ended && (live->ranks[i].ended || *live->ranks[i].follow.why || !tagc_live_is_of_job(live, &live->ranks[i]));
-  return ended;
+enum tagc_live_state tagc_live_state(const struct tagc_live *live, double now) {
+  enum tagc_live_state state = live->count ? TAGC_LIVE_ENDED : TAGC_LIVE_RUNNING;
+  for (size_t i = 0; i < live->count; i++) {
+    const struct tagc_live_rank *r = &live->ranks[i];
+    if (r->ended || *r->follow.why || !tagc_live_is_of_job(live, r))
+      continue;
+    if (now - r->follow.changed < TAGC_LIVE_GONE_SECONDS)
+      return TAGC_LIVE_RUNNING;
+    state = TAGC_LIVE_GONE;
+  }
+  return state;
 }

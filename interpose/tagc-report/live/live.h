@@ -20,6 +20,8 @@
 #include "interpose/tagc-report/read/paths.h"
 
 enum { TAGC_LIVE_RECENT = 32, TAGC_LIVE_NAME = 80, TAGC_LIVE_REASONS = 256 };
+/* A process that was killed writes no end. Ones that wait for a checkpoint or a compiler write nothing for minutes. */
+enum { TAGC_LIVE_GONE_SECONDS = 15 * 60 };
 
 /* Sums over the calls of a process. */
 struct tagc_live_sums {
@@ -78,10 +80,12 @@ struct tagc_live {
   bool no_memory;
 };
 
-/* Reads what is new in these traces, of which some may be new themselves. */
+/* Reads what is new in these traces, of which some may be new themselves, and some may come later. */
 void tagc_live_read(struct tagc_live *live, const struct tagc_paths *paths);
-/* True if there are ranks, and all have ended. */
-bool tagc_live_has_ended(const struct tagc_live *live);
+
+/* GONE: all ranks have ended or are silent for TAGC_LIVE_GONE_SECONDS. RUNNING: also without any rank. */
+enum tagc_live_state { TAGC_LIVE_RUNNING, TAGC_LIVE_GONE, TAGC_LIVE_ENDED };
+enum tagc_live_state tagc_live_state(const struct tagc_live *live, double now);
 void tagc_live_free(struct tagc_live *live);
 
 /* The communicator whose cycles are the steps of a process; NULL: none yet. */

@@ -3,7 +3,7 @@
  *
  * On a terminal the screen is the alternate one, which vanishes at the end, and keys come at once. Whatever ends the
  * program, the terminal is as it was: signals set a flag, and the loop ends. Elsewhere (a file, a pipe, TERM=dumb) it
- * writes plain lines, one screen after another, and ends with the job.
+ * writes plain lines, one screen after another, and ends with the job, or when that seems to be dead.
  */
 #include <errno.h>
 #include <poll.h>
@@ -128,12 +128,11 @@ static bool user_ends(struct terminal *t, int64_t until) {
 }
 
 /* False: standard output takes no more. */
-static bool show_screen(const struct tagc_live *live, const struct terminal *t) {
-  const struct tagc_live_screen screen = screen_now(t);
-  if (t->used)
+static bool show_screen(const struct tagc_live *live, const struct tagc_live_screen *screen) {
+  if (screen->terminal)
     fputs("\033[H", stdout);
-  tagc_live_draw(live, &screen, stdout);
-  if (!t->used)
+  tagc_live_draw(live, screen, stdout);
+  if (!screen->terminal)
     fputc('\n', stdout);
   return fflush(stdout) == 0 && !ferror(stdout);
 }
@@ -149,15 +148,19 @@ static void read_traces(struct tagc_live *live, char *const *words) {
 int tagc_live_run(const char *program, char *const *words, double interval) {
   struct terminal t = open_terminal();
   struct tagc_live live = {.count = 0};
+  enum tagc_live_state state = TAGC_LIVE_RUNNING;
   bool over = false, written = true;
   while (!over && written) {
     const int64_t until = ms_now() + (int64_t)(1000 * interval);
     read_traces(&live, words);
-    written = show_screen(&live, &t);
-    over = !t.used && tagc_live_has_ended(&live);
+    struct tagc_live_screen screen = screen_now(&t);
+    written = show_screen(&live, &screen);
+    state = tagc_live_state(&live, screen.now);
+    over = !t.used && state != TAGC_LIVE_RUNNING;
     while (!over && written && (over = user_ends(&t, until)) == false && resized) {
       resized = 0;
-      written = show_screen(&live, &t);
+      screen = screen_now(&t);
+      written = show_screen(&live, &screen);
     }
   }
   leave_screen(&t);
@@ -166,5 +169,9 @@ int tagc_live_run(const char *program, char *const *words, double interval) {
     signal(stop_signal, SIG_DFL);
     raise(stop_signal);
   }
-  return written ? 0 : tagc_fail(program, 1, "standard output: %s", strerror(errno ? errno : EIO));
+  if (!written)
+    return tagc_fail(program, 1, "standard output: %s", strerror(errno ? errno : EIO));
+  if (!t.used && state == TAGC_LIVE_GONE)
+    tagc_fail(program, 0, "no trace has grown for %d minutes: the job has died, or waits", TAGC_LIVE_GONE_SECONDS / 60);
+  return 0;
 }

@@ -156,6 +156,11 @@ static void test_job(void) {
   job.window = 5;
   job.allgathers = true;
   job.on_gpu = false;
+  char later[256], *later_paths[] = {later};
+  const struct tagc_paths none_yet = {later_paths, 1};
+  snprintf(later, sizeof later, "%s/later", folder);
+  tagc_live_read(&live, &none_yet);
+  ok(!live.count && tagc_live_state(&live, screen.now) == TAGC_LIVE_RUNNING, "a path that may come later is no rank");
   has_line(draw(&live, &screen), "waiting for traces", "without traces it waits");
   char **paths = trace_job_write(&job, folder, "job");
   struct tagc_summary *summary = tagc_sum_read(paths, 2);
@@ -191,7 +196,12 @@ static void test_job(void) {
   ok(equal && layers == 3, "calls of layers");
   tagc_ab_so_far(&main->ab, &figures);
   ok(figures.pairs >= 3 && figures.outcome == TAGC_AB_FASTER, "A/B: %zu pairs", figures.pairs);
-  ok(tagc_live_has_ended(&live), "both have ended");
+  const double changed = live.ranks[0].follow.changed;
+  ok(tagc_live_state(&live, changed) == TAGC_LIVE_ENDED, "both have ended");
+  live.ranks[0].ended = false;
+  ok(tagc_live_state(&live, changed + 60) == TAGC_LIVE_RUNNING, "one may be silent for a minute");
+  ok(tagc_live_state(&live, changed + 3600) == TAGC_LIVE_GONE, "it is gone after an hour");
+  live.ranks[0].ended = true;
 
   const char *text = draw(&live, &screen);
   has_line(text, "train, 2 ranks on 2 hosts, ended", "the job");
