@@ -2,13 +2,13 @@
  * tagc-report: reports on a job from its traces. See tagc-report(1).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "env/program/command_line.h"
+#include "env/program/output.h"
 #include "env/program/terminal.h"
 #include "env/units.h"
 #include "interpose/tagc-report/events/tensorboard.h"
@@ -81,9 +81,14 @@ static const struct tagc_command_line command_line = {
   .count = sizeof rows / sizeof *rows,
 };
 
+static const char standard_output[] = "standard output";
+
 static int fail(const char *what, const char *why) {
   return tagc_fail(command_line.program, UNREADABLE, "%s: %s", what, why);
 }
+
+/* 0 or the errno. */
+static int flush_output(void) { return fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0; }
 
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
 
@@ -98,16 +103,14 @@ static bool begins_as_trace(const char *path) {
 
 /* Protects traces, which nobody can make again: an option without FILE takes the next word. -1: go on. */
 static int check_output(const struct request *r, const char *option, const char *path) {
-  struct stat output, input;
+  struct stat output;
   if (!path || !*path)
     return -1;
   if (strncmp(path, "--", 2) == 0)
     return tagc_refuse(&command_line, "%s needs the name of a file to write, not %s", option, path);
-  if (stat(path, &output) != 0)
-    return -1;
-  bool spoils = S_ISREG(output.st_mode) && begins_as_trace(path);
+  bool spoils = stat(path, &output) == 0 && S_ISREG(output.st_mode) && begins_as_trace(path);
   for (size_t i = 0; i < r->traces.count; i++)
-    spoils |= stat(r->traces.paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
+    spoils |= tagc_output_is(path, r->traces.paths[i]);
   return spoils ? tagc_refuse(&command_line, "%s would overwrite a trace: %s", option, path) : -1;
 }
 
@@ -172,53 +175,18 @@ static bool write_output(unsigned output, const struct request *request, const s
   }
 }
 
-/* Opens a file beside `path`, to replace it once complete. NULL if that is impossible or forbidden (a device, a link):
- * then write `path` itself. The caller frees `beside`. */
-static FILE *open_beside(const char *path, char **beside) {
-  struct stat old;
-  bool there = lstat(path, &old) == 0;
-  *beside = NULL;
-  if (there ? !S_ISREG(old.st_mode) || old.st_nlink > 1 || access(path, W_OK) != 0 : errno != ENOENT)
-    return NULL;
-  if (asprintf(beside, "%s.%ld", path, (long)getpid()) < 0) {
-    *beside = NULL;
-    return NULL;
-  }
-  int file = open(*beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  FILE *to = file < 0 || (there && fchmod(file, old.st_mode & 07777) != 0) ? NULL : fdopen(file, "w");
-  if (!to && file >= 0) {
-    close(file);
-    unlink(*beside);
-  }
-  return to;
-}
-
 /* Writes one kind of output to a file, or ("") to standard output. Returns 0, or the exit status. */
 static int write_to(const struct request *request, const struct tagc_report *report, const char *path,
                     unsigned output) {
   char why[TAGC_TRACE_WHY] = "no memory";
-  const char *name = *path ? path : "standard output";
-  char *beside = NULL;
-  FILE *to = *path ? open_beside(path, &beside) : stdout;
-  if (!to) {
-    free(beside);
-    beside = NULL;
-    to = fopen(path, "w");
-  }
-  if (!to)
-    return fail(name, strerror(errno));
-  bool written = write_output(output, request, report, to, why), failed = ferror(to);
-  failed = (to == stdout ? fflush(to) : fclose(to)) != 0 || failed;
-  if (beside && (!written || failed || rename(beside, path) != 0)) {
-    int wrong = errno;
-    unlink(beside);
-    errno = wrong;
-    failed = true;
-  }
-  free(beside);
+  struct tagc_output file = {.to = stdout};
+  if (*path && !tagc_output_open(&file, path))
+    return fail(path, strerror(errno));
+  const bool written = write_output(output, request, report, file.to, why);
+  const int error = *path ? tagc_output_close(&file, written) : flush_output();
   if (!written)
-    return fail(name, why);
-  return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
+    return fail(*path ? path : standard_output, why);
+  return error ? fail(*path ? path : standard_output, strerror(error)) : READ;
 }
 
 static bool make_folder(const char *path) {

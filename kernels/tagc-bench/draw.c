@@ -11,26 +11,24 @@ enum { LETTER = 7, LINE = 15 };
 
 void bench_canvas_open(struct bench_canvas *c, const char *file, int high, const char *what, const char *of,
                        const char *subtitle) {
-  c->out = fopen(file, "we");
-  c->file = file;
   c->boxes = 0;
-  if (!c->out)
+  if (!tagc_output_open(&c->file, file))
     bench_stop(BENCH_FAILED, "%s: %s", file, strerror(errno));
-  fprintf(c->out,
+  fprintf(c->file.to,
           "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
           "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n"
           "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
           BENCH_WIDE, high, BENCH_WIDE, high, BENCH_WIDE, high);
-  tagc_markup(c->out, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"600\" fill=\"#111\">%s%s</text>\n",
+  tagc_markup(c->file.to, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"600\" fill=\"#111\">%s%s</text>\n",
               BENCH_LEFT, what, of);
   bench_words(c, BENCH_LEFT, 46, "start", "#555", subtitle);
 }
 
 void bench_canvas_close(struct bench_canvas *c) {
-  fputs("</svg>\n", c->out);
-  const bool failed = ferror(c->out);
-  if (fclose(c->out) != 0 || failed)
-    bench_stop(BENCH_FAILED, "%s: %s", c->file, strerror(errno));
+  fputs("</svg>\n", c->file.to);
+  const int error = tagc_output_close(&c->file, true);
+  if (error)
+    bench_stop(BENCH_FAILED, "%s: %s", c->file.path, strerror(error));
 }
 
 const char *bench_colour(size_t i) {
@@ -40,23 +38,24 @@ const char *bench_colour(size_t i) {
 
 void bench_words(const struct bench_canvas *c, double x, double y, const char *anchor, const char *fill,
                  const char *text) {
-  tagc_markup(c->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s</text>\n", x, y, anchor, fill,
+  tagc_markup(c->file.to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s</text>\n", x, y, anchor, fill,
               text);
 }
 
 void bench_words_upwards(const struct bench_canvas *c, double y, const char *text) {
-  tagc_markup(c->out,
+  tagc_markup(c->file.to,
               "<text transform=\"translate(22 %.1f) rotate(-90)\" text-anchor=\"middle\" fill=\"#111\">"
               "%s</text>\n",
               y, text);
 }
 
 void bench_line(const struct bench_canvas *c, double x1, double y1, double x2, double y2, const char *stroke) {
-  fprintf(c->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x1, y1, x2, y2, stroke);
+  fprintf(c->file.to, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x1, y1, x2, y2,
+          stroke);
 }
 
 void bench_frame(const struct bench_canvas *c) {
-  fprintf(c->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" stroke=\"#777\"/>\n",
+  fprintf(c->file.to, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" stroke=\"#777\"/>\n",
           c->frame.x, c->frame.y, c->frame.wide, c->frame.high);
 }
 

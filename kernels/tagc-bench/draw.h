@@ -8,7 +8,8 @@
 #define KERNELS_TAGC_BENCH_DRAW_H
 
 #include <stdbool.h>
-#include <stdio.h>
+
+#include "env/program/output.h"
 
 enum { BENCH_WIDE = 820, BENCH_LEFT = 84, BENCH_RIGHT = 24, BENCH_TOP = 62, BENCH_MOST_BOXES = 4000 };
 
@@ -17,8 +18,7 @@ struct bench_box {
 };
 
 struct bench_canvas {
-  FILE *out;
-  const char *file;
+  struct tagc_output file;
   struct bench_box frame;                   /* bounds of labels */
   struct bench_box taken[BENCH_MOST_BOXES]; /* areas that labels must not cover */
   int boxes;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "env/program/command_line.h"
+#include "env/program/output.h"
 #include "env/program/terminal.h"
 #include "env/units.h"
 #include "kernels/codec/chunks.h"
@@ -258,6 +259,9 @@ int bench_parse(char **argv, struct bench_options *o) {
     bench_stop(BENCH_USAGE, "--allgather does not go with --simulate or --plot");
   if (o->simulation.wanted && o->from_files)
     bench_stop(BENCH_USAGE, "--input does not go with --simulate");
+  for (int i = 0; i < o->input_count && o->plot; i++)
+    if (tagc_output_is(o->plot, o->inputs[i]))
+      bench_stop(BENCH_USAGE, "--plot would overwrite an input: %s", o->plot);
   check_speeds(o);
   return status;
 }

@@ -85,7 +85,7 @@ static void draw_outlook_curve(struct panel *p, int way, size_t codec) {
   const struct bench_simulation *s = &p->f->o->simulation;
   const struct bench_sender *sender = &p->f->by[way][codec];
   const bool dashed = way + 1 < p->f->ways;
-  FILE *out = p->canvas->out;
+  FILE *out = p->canvas->file.to;
   fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s points=\"", bench_colour(codec),
           dashed ? " stroke-dasharray=\"5 4\"" : "");
   for (int size = s->least; size; size = bench_next_size(s, size))

@@ -75,7 +75,7 @@ static void draw_plot_axes(const struct plot *p) {
       bench_line(c, BENCH_LEFT, plot_y(p, m * pow(10, decade)), right, plot_y(p, m * pow(10, decade)), "#f3f3f3");
   }
   if (p->strip) {
-    fprintf(c->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"#f1f6f1\"/>\n", BENCH_LEFT,
+    fprintf(c->file.to, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"#f1f6f1\"/>\n", BENCH_LEFT,
             floor_y(p), right - BENCH_LEFT, STRIP);
     bench_words(c, BENCH_LEFT - 8, plot_y(p, 0) + 4, "end", "#333", "exact");
   }
@@ -88,7 +88,7 @@ static void draw_plot_axes(const struct plot *p) {
 
 static void draw_point(struct plot *p, const struct bench_result *r, const char *colour) {
   const double x = plot_x(p, r->bits), y = plot_y(p, r->error);
-  fprintf(p->canvas.out,
+  fprintf(p->canvas.file.to,
           "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\">"
           "<title>%s: %.3f bits, error %.3g</title></circle>\n",
           x, y, colour, r->codec->name, r->bits, r->error);
@@ -97,16 +97,16 @@ static void draw_point(struct plot *p, const struct bench_result *r, const char 
 
 static void draw_plot_curve(struct plot *p, const struct bench_result *points, size_t count, const char *colour) {
   const struct bench_result *last = NULL;
-  fprintf(p->canvas.out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
+  fprintf(p->canvas.file.to, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
   for (size_t i = 0; i < count; i++)
     if (points[i].carried) {
-      fprintf(p->canvas.out, "%.1f,%.1f ", plot_x(p, points[i].bits), plot_y(p, points[i].error));
+      fprintf(p->canvas.file.to, "%.1f,%.1f ", plot_x(p, points[i].bits), plot_y(p, points[i].error));
       if (last)
         bench_take_stretch(&p->canvas, plot_x(p, last->bits), plot_y(p, last->error), plot_x(p, points[i].bits),
                            plot_y(p, points[i].error));
       last = &points[i];
     }
-  fputs("\"/>\n", p->canvas.out);
+  fputs("\"/>\n", p->canvas.file.to);
 }
 
 /* The number of results of one codec from `at` on. */

@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "env/program/command_line.h"
+#include "env/program/output.h"
 #include "env/program/terminal.h"
 #include "env/units.h"
 #include "layermap/model/mapfile.h"
@@ -138,18 +137,11 @@ static int no_memory(void) { return FAIL("no memory"); }
 
 static const char unwritable[] = "no map can describe this model: see tagc-map(5) for names and limits";
 
-/* Removes an incomplete file, so that nobody takes it for a whole one. */
-static int finish(FILE *file, const char *path, bool wrote) {
-  int error = wrote ? 0 : errno;
-  struct stat status;
-  bool is_file = fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode);
-  if (fclose(file) != 0 && !error)
-    error = errno;
-  if (!error)
+static int finish(struct tagc_output *file, int wrong) {
+  const int error = tagc_output_close(file, !wrong);
+  if (!wrong && !error)
     return FITS;
-  if (is_file)
-    unlink(path);
-  return fail(path, error == EINVAL ? unwritable : strerror(error));
+  return fail(file->path, wrong == EINVAL ? unwritable : strerror(wrong ? wrong : error));
 }
 
 static int write_map(const struct request *request, const struct tagc_model *model) {
@@ -158,10 +150,10 @@ static int write_map(const struct request *request, const struct tagc_model *mod
       return FITS; /* main() checks stdout again */
     return fail(request->files[0], unwritable);
   }
-  FILE *file = fopen(request->output, "we");
-  if (!file)
+  struct tagc_output file;
+  if (!tagc_output_open(&file, request->output))
     return fail(request->output, strerror(errno));
-  return finish(file, request->output, tagc_mapfile_write(file, model));
+  return finish(&file, tagc_mapfile_write(file.to, model) ? 0 : errno ? errno : EIO);
 }
 
 /* -- commands ------------------------------------------------------------------------------------------------------ */
@@ -206,18 +198,18 @@ static int from_safetensors(const struct request *request) {
 }
 
 static int show_tables(const struct request *request, struct tagc_map_table *tables, size_t count) {
-  FILE *picture = request->svg ? fopen(request->svg, "we") : NULL;
-  if (request->svg && !picture)
+  struct tagc_output picture;
+  if (request->svg && !tagc_output_open(&picture, request->svg))
     return fail(request->svg, strerror(errno));
   for (size_t i = 0; i < count; i++) {
     if (i)
       putchar('\n');
     tagc_map_print(&tables[i], stdout);
   }
-  if (!picture)
+  if (!request->svg)
     return FITS;
-  tagc_map_draw(tables, count, picture);
-  return finish(picture, request->svg, fflush(picture) == 0 && !ferror(picture));
+  tagc_map_draw(tables, count, picture.to);
+  return finish(&picture, 0);
 }
 
 static int show_model(const struct request *request, const struct tagc_model *model) {
@@ -427,6 +419,16 @@ static int refuse_foreign(const struct request *request, const struct command *c
   return -1;
 }
 
+/* Nobody can make a recorded file again. Returns an exit status, or -1. */
+static int protect_inputs(const struct request *request) {
+  const char *const outputs[][2] = {{"--output", request->output}, {"--svg", request->svg}};
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+    for (int k = 0; k < request->count && outputs[i][1]; k++)
+      if (tagc_output_is(outputs[i][1], request->files[k]))
+        return tagc_refuse(&command_line, "%s would overwrite an input: %s", outputs[i][0], outputs[i][1]);
+  return -1;
+}
+
 /* Finds the layout of a map. False: there is none of that name. */
 static bool find_layout(struct request *request) {
   while (request->layout > 0)
@@ -464,7 +466,8 @@ static int run(char **argv) {
   for (; request.files[request.count]; request.count++)
     if (command->takes_stdin && strcmp(request.files[request.count], "-") == 0)
       request.files[request.count] = standard_input;
-  return command->run(&request);
+  status = protect_inputs(&request);
+  return status >= 0 ? status : command->run(&request);
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * An output file of a program: whole, or as it was. It is written beside its name and gets that at the end, so that
+ * neither a full disk nor a mistake costs the old file. Threads: one.
+ */
+#ifndef ENV_PROGRAM_OUTPUT_H
+#define ENV_PROGRAM_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct tagc_output {
+  FILE *to;
+  const char *path;
+  char *beside; /* where it is until the end; NULL: in place */
+};
+
+/* Opens it; what is no plain file (a device, a link), or in a folder where none can be made, is written in place. False
+ * with errno set: it cannot be written. */
+bool tagc_output_open(struct tagc_output *output, const char *path);
+/* Puts it where it belongs; not `whole`: drops it. Returns 0 or the errno; then the old file is still there. */
+int tagc_output_close(struct tagc_output *output, bool whole);
+
+/* Do these names mean the same file? It may not be there yet. Devices are no files: they can take several outputs. */
+bool tagc_output_is(const char *path, const char *other);
+
+#endif
