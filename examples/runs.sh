@@ -42,10 +42,18 @@ with open(sys.argv[1], "wb") as text:
 END_PYTHON
 }
 
-# whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range.
+# claim: holds the folder `results` until this script and the trainings that it starts have ended. Two calls at a time
+# would mix their files, so the second one fails.
+claim() {
+  exec 9>"$results/lock" || exit 1
+  flock -n 9 || fail "another call, or a training that it has left behind, is at work in $results"
+}
+
+# whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range. With a zero in front the shell
+# would take it for an octal one.
 whole() {
   case $2 in
-    '' | *[!0-9]* | ??????????*) fail "$1 '$2': expected a whole number from $3 to $4" ;;
+    '' | *[!0-9]* | 0?* | ??????????*) fail "$1 '$2': expected a whole number from $3 to $4" ;;
   esac
   [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || fail "$1 $2: expected a whole number from $3 to $4"
 }
