@@ -6,6 +6,7 @@
 # A line counts as executed if any of its objects executed it. Processes that are killed, or that end by _exit() or in a
 # fork without exec, leave no counters: lines that only they execute count as missing.
 set -eu
+unset CDPATH
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$1"
 find env kernels layermap interpose -name '*.gcno' ! -name 'tagc-*' | sort | while IFS= read -r notes; do

@@ -12,6 +12,7 @@
 #               KiB more than in the plain run
 #   repetition  the two runs end with the same parameters and the same losses, to the last bit
 set -u
+unset CDPATH
 
 usage()
 {

@@ -5,6 +5,7 @@
 # stand-in counts the bytes that leave rank 0's host, statuses and headers included. The table has those of a round behind
 # the first one, over those of a round without the library; and the times of such a round at 1 Gbit/s.
 set -u
+unset CDPATH
 [ $# -gt 0 ] || { echo "usage: broadcast.sh BUILD [TENSORS [ELEMENTS]]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 1
 tensors=${2:-100} count=${3:-262144} rounds=11

@@ -7,6 +7,7 @@
 # line has the means from the eleventh step on. TYPE=fp32 gathers fp32, BATCH sets the sequences of a rank in a step.
 # The files stay in RESULTS (BUILD/exact): LR.tsv has every step.
 set -u
+unset CDPATH
 [ $# -gt 0 ] || { echo "usage: exact.sh BUILD [STEPS [LR...]]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 1
 steps=${2:-500}

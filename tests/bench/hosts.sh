@@ -11,6 +11,7 @@
 # 1514 bytes are payload. The processor's time is on top. Choose a rate at which ranks do not wait for the processor,
 # and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
 set -eu
+unset CDPATH
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-50} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2x2 2x4 4x2

@@ -4,6 +4,7 @@
 # one rank and with two ranks each; host memory, and device memory if the build has the stand-in for it. Columns after
 # `plain` are the time on top of that.
 set -eu
+unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-build}" && pwd)
 bursts=${2:-300}

@@ -9,6 +9,7 @@
 # Choose rates at which ranks do not wait for the processor, and so many elements that the 64 KiB which the limits let
 # through at once do not matter. Takes minutes, mostly waiting.
 set -eu
+unset CDPATH
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2 4 8

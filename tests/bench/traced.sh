@@ -4,6 +4,7 @@
 # TAGC_MODE=observe. One run of each pair has TAGC_TRACE; the order alternates. Prints the median step of each run, and
 # the median over the pairs of the time that the trace adds.
 set -eu
+unset CDPATH
 build=$(cd "${1:-build}" && pwd)
 pairs=${2:-9}
 scratch=$(mktemp -d)

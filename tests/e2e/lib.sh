@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the end-to-end tests: TAP output, and ranks with the library in front of them.
 # shellcheck shell=sh
+unset CDPATH
 : "${abs_top_builddir:=$(pwd)}" "${abs_top_srcdir:=$(cd "$(dirname "$0")/../../.." && pwd)}"
 launch="$abs_top_builddir/tests/standin/launch"
 library="$abs_top_builddir/libtagc-preload.so"

@@ -8,6 +8,7 @@
 # check, on other suites ./quickstart build and demo. --put copies another file or folder into the project. Needs root;
 # takes 2 GiB in TMPDIR while it runs. Mounts and processes live in separate namespaces, which end with the script.
 set -eu
+unset CDPATH
 say() { printf '\n== %s\n' "$*"; }
 die() { printf 'debian.sh: %s\n' "$*" >&2; exit 2; }
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -6,6 +6,7 @@
 # train there on the stand-in for NCCL, where the programs of this build start. TRY="deb rpm" tries only these. Needs
 # root, like debian.sh; ./quickstart package makes the packages.
 set -eu
+unset CDPATH
 die() { printf 'packages.sh: %s\n' "$*" >&2; exit 2; }
 cd "$(dirname "$0")/../.."
 version=$(sed -n 's/^VERSION = //p' build/Makefile)

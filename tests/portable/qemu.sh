@@ -9,6 +9,7 @@
 # runs them by qemu: the script registers qemu in its own namespace, which takes Linux 6.7.
 # TESTS="tests/unit/codec/test_cost ..." runs only these.
 set -eu
+unset CDPATH
 cd "$(dirname "$0")/../.."
 die() { printf 'qemu.sh: %s\n' "$*" >&2; exit 2; }
 say() { printf '\n== %s\n' "$*"; }
