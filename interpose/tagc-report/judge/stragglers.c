@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/append.h"
 #include "interpose/ab/windows.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/read/format.h"
@@ -187,38 +188,49 @@ static double mean_of(const struct tagc_stragglers *out, double (*value)(const s
   return n ? sum / (double)n : NAN;
 }
 
-static double exposed_of(const struct tagc_straggler_rank *rank) { return rank->exposed_ms / rank->step_ms; }
-static double sending_of(const struct tagc_straggler_rank *rank) { return rank->network_ms / rank->step_ms; }
+/* NaN also for a clock that stood still. */
+static double of_step(const struct tagc_straggler_rank *rank, double ms) {
+  return rank->step_ms > 0 ? ms / rank->step_ms : NAN;
+}
+static double exposed_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->exposed_ms); }
+static double sending_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->network_ms); }
+static double step_ms_of(const struct tagc_straggler_rank *rank) { return rank->step_ms; }
 static double outside_of(const struct tagc_straggler_rank *rank) { return rank->outside_ms; }
 
-static size_t say_exposed(const struct tagc_stragglers *out, char *text, size_t size) {
+static void say_exposed(const struct tagc_stragglers *out, char *text, size_t size) {
   const double share = mean_of(out, exposed_of);
   if (isnan(share))
-    return (size_t)snprintf(text, size, "How long calls are under way is not known%s.",
-                            out->steps ? ": the traces have no times of the device" : ", as there are no whole steps");
-  if (out->exposed_known)
-    return (size_t)snprintf(text, size, "%.0f%% of a step is communication that nothing hides.", 100 * share);
-  if (out->wire_exact)
-    return (size_t)snprintf(text, size,
-                            "NCCL's kernels run for %.0f%% of a step, exactly, and its network sends for %.0f%%; other "
-                            "work may hide some of that, which NCCL cannot see.",
-                            100 * share, 100 * mean_of(out, sending_of));
-  return (size_t)snprintf(
-    text, size,
-    "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
-    100 * share);
+    snprintf(text, size, "How long calls are under way is not known%s.",
+             !out->steps                    ? ", as there are no whole steps"
+             : mean_of(out, step_ms_of) > 0 ? ": the traces have no times of the device"
+                                            : ": the steps took no time");
+  else if (out->exposed_known)
+    snprintf(text, size, "%.0f%% of a step is communication that nothing hides.", 100 * share);
+  else if (out->wire_exact)
+    snprintf(text, size,
+             "NCCL's kernels run for %.0f%% of a step, exactly, and its network sends for %.0f%%; other "
+             "work may hide some of that, which NCCL cannot see.",
+             100 * share, 100 * mean_of(out, sending_of));
+  else
+    snprintf(text, size,
+             "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
+             100 * share);
 }
 
 static void say_who(const struct tagc_summary *summary, struct tagc_stragglers *out) {
-  const size_t used = say_exposed(out, out->words, sizeof out->words);
   const double outside_ms = mean_of(out, outside_of);
-  if (out->slowest != SIZE_MAX)
-    snprintf(out->words + used, sizeof out->words - used,
-             " The others wait for rank %d: between its calls it needs %.1f ms more in a step than "
-             "the median of the ranks, and was the last one in %.0f%% of the steps.",
-             summary->ranks[out->slowest].number, out->behind_ms, 100 * out->ranks[out->slowest].slowest_share);
-  else if (out->rank_count > 1 && !isnan(outside_ms))
-    snprintf(out->words + used, sizeof out->words - used, " No rank keeps the others waiting.");
+  say_exposed(out, out->words, sizeof out->words);
+  if (out->slowest != SIZE_MAX) {
+    const double share = out->ranks[out->slowest].slowest_share;
+    tagc_append(out->words, sizeof out->words,
+                " The others wait for rank %d: between its calls it needs %.1f ms more in a step than the median of "
+                "the ranks",
+                summary->ranks[out->slowest].number, out->behind_ms);
+    if (!isnan(share)) /* else no step is known of all ranks */
+      tagc_append(out->words, sizeof out->words, ", and was the last one in %.0f%% of the steps", 100 * share);
+    tagc_append(out->words, sizeof out->words, ".");
+  } else if (out->rank_count > 1 && !isnan(outside_ms))
+    tagc_append(out->words, sizeof out->words, " No rank keeps the others waiting.");
 }
 
 bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragglers *out) {

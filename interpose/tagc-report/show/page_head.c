@@ -185,9 +185,10 @@ static void put_error_key(struct tagc_page *page) {
   for (size_t i = 0; i < page->summary->comm_count; i++)
     for (size_t j = 0; j < page->summary->comms[i].slot_count; j++) {
       const struct tagc_sum_slot *slot = &page->summary->comms[i].slots[j];
-      if (slot->point_count && slot->points[slot->point_count - 1].error > most) {
+      const double error = slot->point_count ? slot->points[slot->point_count - 1].error : NAN;
+      if (isfinite(error) && error > most) {
         worst = slot;
-        most = slot->points[slot->point_count - 1].error;
+        most = error;
       }
     }
   if (!worst)

@@ -13,7 +13,7 @@
 #include "interpose/tagc-report/show/report.h"
 #include "interpose/tagc-report/show/text.h"
 
-enum { TEXT = 4096 };
+enum { HOSTS_SHOWN = 64 };
 
 static void head(FILE *to, const char *title) { fprintf(to, "\n%s\n", title); }
 
@@ -93,22 +93,21 @@ static uint64_t main_reason(const struct tagc_summary *s, const char **reason) {
 static void print_effect(FILE *to, const struct tagc_report *r) {
   struct tagc_sum_calls all = {0};
   const char *reason;
-  char hidden[80] = "";
+  char network[80] = "", hidden[80] = "";
   main_reason(r->summary, &reason);
   for (size_t i = 0; i < r->summary->rank_count; i++)
     tagc_sum_add_calls(&all, &r->summary->ranks[i].calls);
   double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
+  if (plain > 0)
+    snprintf(network, sizeof network, "; the network carried %.1f%% of what it would have without", 100 * sent / plain);
   if (all.hidden_ns)
     snprintf(hidden, sizeof hidden, "; %.0f%% of encoding and decoding is hidden", 100 * tagc_hidden_share(&all));
   if (r->ab.figures.outcome != TAGC_AB_NONE)
     tagc_text_labelled(to, "TAGC", "%s", r->ab.words);
   else if (all.compressed)
-    tagc_text_labelled(
-      to, "TAGC",
-      "%" PRIu64
-      " calls were compressed; the network carried %.1f%% of what it would have without%s; whether steps are "
-      "faster for it only TAGC_MODE=ab tells",
-      all.compressed, 100 * sent / plain, hidden);
+    tagc_text_labelled(to, "TAGC",
+                       "%" PRIu64 " calls were compressed%s%s; whether steps are faster for it only TAGC_MODE=ab tells",
+                       all.compressed, network, hidden);
   else
     tagc_text_labelled(to, "TAGC", "nothing was compressed%s%s", reason ? ": " : "", reason ? reason : "");
 }
@@ -141,8 +140,14 @@ static void print_glance(FILE *to, const struct tagc_report *r) {
 
 /* -- the job ------------------------------------------------------------------------------------------------------- */
 
-static void add_option(void *text, const char *name, const char *value) {
-  tagc_append(text, TEXT, "%s%s=%s", *(char *)text ? " " : "", name, value);
+static void put_option_word(void *to, const char *name, const char *value) {
+  fprintf(to, "%s%s=%s", ftello(to) ? " " : "", name, value);
+}
+
+static void put_option_list(FILE *to, const struct tagc_summary *s) {
+  tagc_report_options(&s->ranks[0], put_option_word, to);
+  if (!ftello(to))
+    fputs("all at their defaults", to);
 }
 
 static void nccl_version(uint32_t v, char text[32]) {
@@ -153,11 +158,11 @@ static void nccl_version(uint32_t v, char text[32]) {
 }
 
 /* "ranks 0-3, 8": the ranks of a host. */
-static void append_ranks(char *text, size_t size, const struct tagc_summary *s, size_t host) {
+static void put_ranks(FILE *to, const struct tagc_summary *s, size_t host) {
   size_t n = 0, end;
   for (size_t i = host; i < s->rank_count; i++)
     n += s->ranks[i].host_index == host;
-  tagc_append(text, size, "rank%s", tagc_text_plural(n));
+  fprintf(to, "rank%s", tagc_text_plural(n));
   for (size_t i = host, parts = 0; i < s->rank_count; i = end + 1) {
     end = i;
     if (s->ranks[i].host_index != host)
@@ -165,28 +170,49 @@ static void append_ranks(char *text, size_t size, const struct tagc_summary *s, 
     while (end + 1 < s->rank_count && s->ranks[end + 1].host_index == host &&
            s->ranks[end + 1].number == s->ranks[end].number + 1)
       end++;
-    tagc_append(text, size, end > i ? "%s%d-%d" : "%s%d", parts++ ? ", " : " ", s->ranks[i].number,
-                s->ranks[end].number);
+    fprintf(to, "%s%d", parts++ ? ", " : " ", s->ranks[i].number);
+    if (end > i)
+      fprintf(to, "-%d", s->ranks[end].number);
   }
+}
+
+/* The first hosts, and how many more there are: the JSON has all. */
+static void put_hosts(FILE *to, const struct tagc_summary *s) {
+  size_t count = 0;
+  for (size_t i = 0; i < s->rank_count; i++) {
+    if (s->ranks[i].host_index != i || count++ >= HOSTS_SHOWN)
+      continue;
+    fprintf(to, "%s%s (", count > 1 ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
+    put_ranks(to, s, i);
+    fputc(')', to);
+  }
+  if (count > HOSTS_SHOWN)
+    fprintf(to, ", and %zu more", count - HOSTS_SHOWN);
+}
+
+/* Prints what `put` writes, of any length. */
+static void labelled_list(FILE *to, const char *label, const struct tagc_summary *s,
+                          void (*put)(FILE *, const struct tagc_summary *)) {
+  char *text = NULL;
+  size_t size;
+  FILE *memory = open_memstream(&text, &size);
+  if (memory) {
+    put(memory, s);
+    if (fclose(memory) == 0)
+      tagc_text_labelled(to, label, "%s", text);
+  }
+  free(text);
 }
 
 static void print_job(FILE *to, const struct tagc_summary *s) {
   const struct tagc_sum_rank *first = &s->ranks[0];
-  char version[32], options[TEXT] = "", hosts[TEXT] = "";
+  char version[32];
   head(to, "Job");
   nccl_version(first->nccl_version, version);
   tagc_text_labelled(to, "program", "%s, with NCCL %s, library %s", *first->program ? first->program : "?", version,
                      *first->version ? first->version : "of a version not known");
-  for (size_t i = 0; i < s->rank_count; i++) {
-    if (s->ranks[i].host_index != i)
-      continue;
-    tagc_append(hosts, sizeof hosts, "%s%s (", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
-    append_ranks(hosts, sizeof hosts, s, i);
-    tagc_append(hosts, sizeof hosts, ")");
-  }
-  tagc_text_labelled(to, "hosts", "%s", hosts);
-  tagc_report_options(first, add_option, options);
-  tagc_text_labelled(to, "options", "%s", *options ? options : "all at their defaults");
+  labelled_list(to, "hosts", s, put_hosts);
+  labelled_list(to, "options", s, put_option_list);
 }
 
 void tagc_report_print(const struct tagc_report *r, FILE *to) {

@@ -24,13 +24,14 @@ const char *tagc_text_percent(double share, char text[24]) {
 }
 
 void tagc_text_labelled(FILE *to, const char *label, const char *format, ...) {
-  char text[TEXT], *lines = NULL;
+  char *text = NULL, *lines = NULL;
   size_t size = 0;
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
+  if (vasprintf(&text, format, args) < 0)
+    text = NULL;
   va_end(args);
-  FILE *memory = open_memstream(&lines, &size);
+  FILE *memory = text ? open_memstream(&lines, &size) : NULL;
   if (memory) {
     tagc_format_print(memory, LABEL, text);
     if (fclose(memory) == 0 && size > LABEL) {
@@ -39,6 +40,7 @@ void tagc_text_labelled(FILE *to, const char *label, const char *format, ...) {
     }
   }
   free(lines);
+  free(text);
 }
 
 const char *tagc_text_real(double number, int digits, char text[24]) {

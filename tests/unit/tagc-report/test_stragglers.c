@@ -161,6 +161,28 @@ static void test_slowest(bool blocking) {
   run_free(run);
 }
 
+/* The trace of one rank begins where that of the other one ends; and a clock that stands still. */
+static void test_odd_steps(void) {
+  struct tagc_summary *run = make(2, true);
+  for (size_t i = 0; i < STEPS; i++) {
+    be_late(run, 1, i, 10);
+    run->ranks[1].steps[i].cycle += STEPS;
+  }
+  struct tagc_stragglers p = pace_of(run);
+  ok(p.slowest == 1 && isnan(p.ranks[1].slowest_share) && strstr(p.words, "wait for rank 1: ") &&
+       !strstr(p.words, "nan") && !strstr(p.words, "last one"),
+     "without a step of all ranks no share of steps is told: %s", p.words);
+  tagc_stragglers_free(&p);
+  for (size_t r = 0; r < 2; r++)
+    for (size_t i = 0; i < STEPS; i++)
+      run->ranks[r].steps[i].ns = 0;
+  p = pace_of(run);
+  ok(strstr(p.words, "the steps took no time") && !strstr(p.words, "inf") && !strstr(p.words, "nan"),
+     "steps without a length: %s", p.words);
+  tagc_stragglers_free(&p);
+  run_free(run);
+}
+
 static void test_stragglers(void) {
   struct tagc_summary *run = make(4, true);
   static const struct {
@@ -278,6 +300,7 @@ int main(void) {
   test_slowest(true);
   test_slowest(false);
   test_hiccups();
+  test_odd_steps();
   test_stragglers();
   test_little();
   test_print();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-report's text and JSON of synthetic jobs: the contents of columns, and omissions.
  */
+#include <math.h>
 #include <unistd.h>
 
 #include "interpose/tagc-report/show/html.h"
@@ -199,6 +200,39 @@ static void test_labels(void) {
   trace_paths_free(paths);
 }
 
+/* Prints with bytes that nobody would have sent, errors of a gradient of zeros, and a long option. */
+static void put_odd(const struct tagc_report *report, FILE *to) {
+  struct tagc_summary *s = report->summary;
+  static char option[6000] = "TAGC_LAYERS=";
+  memset(option + strlen(option), 'x', sizeof option - strlen(option) - 5);
+  memcpy(option + sizeof option - 5, ".end", 5);
+  free(s->ranks[0].options);
+  s->ranks[0].options = strdup(option);
+  for (size_t r = 0; r < s->rank_count; r++)
+    s->ranks[r].calls.plain = s->ranks[r].calls.sent = (struct tagc_sum_sent){0, 0};
+  for (size_t i = 0; i < s->comms[0].slot_count; i++)
+    for (size_t k = 0; k < s->comms[0].slots[i].point_count; k++)
+      s->comms[0].slots[i].points[k].error = HUGE_VAL;
+  tagc_report_print(report, to);
+  put_page(report, to);
+}
+
+static void test_odd_figures(void) {
+  struct trace_job job = trace_job_usual(2, 10, 2);
+  job.compressed = true;
+  char *text = print_job(&job, "odd", put_odd);
+  ok(strstr(text, " calls were compressed; whether steps are faster") && !strstr(text, "nan%") && !strstr(text, "inf%"),
+     "a share of nothing is not told: %s", line_of(text, "  TAGC "));
+  ok(strstr(text, "xxx.end") != NULL, "an option is whole, however long it is");
+  free(text);
+  job = trace_job_usual(70, 2, 1);
+  text = print_job(&job, "hosts", tagc_report_print);
+  const char *last = line_of(text, " more\n"); /* the lines wrap */
+  ok(strstr(text, "node63 (") && !strstr(text, "node64") && strstr(last, "and 6 more"),
+     "of many hosts the rest is counted: %s", last);
+  free(text);
+}
+
 int main(void) {
   if (!mkdtemp(folder))
     return 1;
@@ -209,6 +243,7 @@ int main(void) {
   test_little();
   test_layers();
   test_labels();
+  test_odd_figures();
   ok(rmdir(folder) == 0, "nothing is left");
   return tap_done();
 }
