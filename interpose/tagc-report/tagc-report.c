@@ -123,6 +123,10 @@ static int check_all(const struct request *r) {
     int result = check_output(r, outputs[i][0], outputs[i][1]);
     if (result >= 0)
       return result;
+    for (size_t k = 0; k < i; k++)
+      if (outputs[i][1] && outputs[k][1] && tagc_output_is(outputs[i][1], outputs[k][1]))
+        return tagc_refuse(&command_line, "%s and %s would write the same file: %s", outputs[k][0], outputs[i][0],
+                           outputs[i][1]);
   }
   if (r->steps.first && !r->perfetto)
     return tagc_refuse(&command_line, "--steps limits the timeline; give --perfetto FILE, too");
@@ -145,8 +149,10 @@ static int check_live(const struct request *r, char *const *words) {
 /* -1: go on; otherwise the exit status. */
 static int parse(char **argv, struct request *r) {
   int result = tagc_command_line_parse(&command_line, argv, r, stdout);
-  if (result == 0)
-    return fflush(stdout) != 0;
+  if (result == 0) {
+    const int error = flush_output();
+    return error ? fail(standard_output, strerror(error)) : READ;
+  }
   result = result < 0 ? check_live(r, argv + 1) : result;
   if (result < 0 && r->live)
     return tagc_live_run(command_line.program, argv + 1, r->interval ? r->interval : 1);
