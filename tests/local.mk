@@ -83,6 +83,7 @@ include $(srcdir)/%D%/unit/program/local.mk
 include $(srcdir)/%D%/unit/sparse/local.mk
 include $(srcdir)/%D%/unit/standin/local.mk
 include $(srcdir)/%D%/unit/stats/local.mk
+include $(srcdir)/%D%/unit/tagc-bench/local.mk
 include $(srcdir)/%D%/unit/tagc-map/local.mk
 include $(srcdir)/%D%/unit/tagc-report/local.mk
 include $(srcdir)/%D%/unit/torch/local.mk

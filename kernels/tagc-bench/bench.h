@@ -160,10 +160,10 @@ void bench_world_free(struct bench_world *world);
 struct bench_result bench_run(const struct bench_options *options, const struct bench_world *world,
                               const struct tagc_codec *codec, uint32_t keep_ppm, int repeat);
 
-/* -- speed.c ------------------------------------------------------------------------------------------------ */
-
-/* The median of times, which it sorts. */
+/* The median of times, which it sorts (median.c); of an even number the mean of the two in the middle. */
 double bench_median(double *times, int count);
+
+/* -- speed.c ------------------------------------------------------------------------------------------------ */
 
 /* Times the phases of a rank whose message_in, sketch_in and exponents come from the others; its residual goes on. */
 struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat);

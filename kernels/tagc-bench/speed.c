@@ -10,16 +10,6 @@
 
 enum { COPY = BENCH_PHASES, TIMES };
 
-static int compare_times(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-double bench_median(double *times, int count) {
-  qsort(times, (size_t)count, sizeof *times, compare_times);
-  return times[count / 2];
-}
-
 /* The data of memcpy: the codec's own input, if that is fp32. */
 struct copy {
   const void *from;
