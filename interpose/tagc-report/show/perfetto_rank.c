@@ -114,11 +114,12 @@ static size_t comm_number(const struct reader *r, size_t comm) {
 }
 
 /* True for calls that every rank of the communicator makes. */
-static bool is_collective(const char *function) {
-  static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast",
-                                      "Reduce",        "AlltoAll",  "Gather",    "Scatter"};
+static bool is_collective(const struct tagc_summary *summary, uint16_t function) {
+  static const char *const names[] = {"ncclReduceScatter", "ncclAllGather", "ncclAllReduce",
+                                      "ncclBroadcast",     "ncclBcast",     "ncclReduce",
+                                      "ncclAlltoAll",      "ncclGather",    "ncclScatter"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], function) == 0)
+    if (tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, function, names[i]))
       return true;
   return false;
 }
@@ -471,7 +472,7 @@ bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, ui
   r->late = calloc(LATE, sizeof *r->late);
   r->early = calloc(LATE, sizeof *r->early);
   for (uint16_t function = 0; function < 256; function++)
-    r->collective[function] = is_collective(tagc_sum_function(r->w->summary, function));
+    r->collective[function] = is_collective(r->w->summary, function);
   bool fits = r->comms && r->k && r->late && r->early;
   if (fits) {
     name_process(r);

@@ -454,6 +454,18 @@ static void test_timeline(bool on_gpu) {
   ok(!tagc_perfetto_write(summary, (struct tagc_step_range){21, 30}, nowhere, why) && strstr(why, "1 to 20"),
      "a range that is not there: %s", why);
   fclose(nowhere);
+  /* As ncclAllGatherConfig and the like, which NCCL has from 2.31 on. */
+  for (unsigned code = 0; code < 256; code++) {
+    char **name = &summary->names.text[TAGC_TRACE_FUNCTIONS][code], *longer;
+    if (!*name || asprintf(&longer, "%sConfig", *name) < 0)
+      continue;
+    free(*name);
+    *name = longer;
+  }
+  struct text configured = timeline_of(summary, (struct tagc_step_range){3, 5});
+  ok(count_of(configured.bytes, "\"ph\":\"s\"") == count_of(some.bytes, "\"ph\":\"s\""),
+     "calls with a configuration are collectives, too: %zu arrows", count_of(configured.bytes, "\"ph\":\"s\""));
+  free(configured.bytes);
   free(all.bytes);
   free(some.bytes);
   tagc_sum_free(summary);
