@@ -41,8 +41,10 @@ bool tagc_output_open(struct tagc_output *output, const char *path) {
   return output->to != NULL;
 }
 
+int tagc_output_flush(FILE *to) { return fflush(to) != 0 ? errno : ferror(to) ? EIO : 0; }
+
 int tagc_output_close(struct tagc_output *output, bool whole) {
-  int error = fflush(output->to) != 0 ? errno : ferror(output->to) ? EIO : 0;
+  int error = tagc_output_flush(output->to);
   if (fclose(output->to) != 0 && !error) /* a network file system may tell only now that its disk is full */
     error = errno;
   if (output->beside && whole && !error && rename(output->beside, output->path) != 0)

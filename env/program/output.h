@@ -20,6 +20,9 @@ bool tagc_output_open(struct tagc_output *output, const char *path);
 /* Puts it where it belongs; not `whole`: drops it. Returns 0 or the errno; then the old file is still there. */
 int tagc_output_close(struct tagc_output *output, bool whole);
 
+/* Returns 0, or the errno of the last write. An earlier one may have failed (EIO), and the rest gone through. */
+int tagc_output_flush(FILE *to);
+
 /* Do these names mean the same file? It may not be there yet. Devices are no files: they can take several outputs. */
 bool tagc_output_is(const char *path, const char *other);
 

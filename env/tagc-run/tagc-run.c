@@ -17,6 +17,7 @@
 
 #include "env/mark.h"
 #include "env/place.h"
+#include "env/program/output.h"
 #include "env/program/terminal.h"
 #include "env/tagc-run/run.h"
 #include "interpose/policy/option_check.h"
@@ -189,7 +190,8 @@ static int start(char **command) {
 }
 
 static int finish_output(void) {
-  return fflush(stdout) == 0 && !ferror(stdout) ? 0 : FAIL(TAGC_RUN_FAILED, "cannot write: %s", strerror(errno));
+  const int error = tagc_output_flush(stdout);
+  return error ? FAIL(TAGC_RUN_FAILED, "cannot write: %s", strerror(error)) : 0;
 }
 
 int main(int argc, char **argv) {

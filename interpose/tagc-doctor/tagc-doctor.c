@@ -12,6 +12,7 @@
 
 #include "env/program/command_line.h"
 #include "env/place.h"
+#include "env/program/output.h"
 #include "env/program/terminal.h"
 #include "interpose/tagc-doctor/doctor.h"
 
@@ -194,5 +195,6 @@ int main(int argc, char **argv) {
   int status = parse(argv, &request);
   if (status < 0)
     status = run(&request);
-  return fflush(stdout) == 0 ? status : FAIL("cannot write: %s", strerror(errno));
+  const int error = tagc_output_flush(stdout);
+  return error ? FAIL("cannot write: %s", strerror(error)) : status;
 }

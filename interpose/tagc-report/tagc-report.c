@@ -87,9 +87,6 @@ static int fail(const char *what, const char *why) {
   return tagc_fail(command_line.program, UNREADABLE, "%s: %s", what, why);
 }
 
-/* 0 or the errno. */
-static int flush_output(void) { return fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0; }
-
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
 
 static bool begins_as_trace(const char *path) {
@@ -150,7 +147,7 @@ static int check_live(const struct request *r, char *const *words) {
 static int parse(char **argv, struct request *r) {
   int result = tagc_command_line_parse(&command_line, argv, r, stdout);
   if (result == 0) {
-    const int error = flush_output();
+    const int error = tagc_output_flush(stdout);
     return error ? fail(standard_output, strerror(error)) : READ;
   }
   result = result < 0 ? check_live(r, argv + 1) : result;
@@ -189,7 +186,7 @@ static int write_to(const struct request *request, const struct tagc_report *rep
   if (*path && !tagc_output_open(&file, path))
     return fail(path, strerror(errno));
   const bool written = write_output(output, request, report, file.to, why);
-  const int error = *path ? tagc_output_close(&file, written) : flush_output();
+  const int error = *path ? tagc_output_close(&file, written) : tagc_output_flush(stdout);
   if (!written)
     return fail(*path ? path : standard_output, why);
   return error ? fail(*path ? path : standard_output, strerror(error)) : READ;

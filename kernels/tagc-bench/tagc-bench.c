@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "env/program/output.h"
 #include "kernels/tagc-bench/bench.h"
 
 static void run_codecs(const struct bench_options *o, const struct bench_world *world, struct bench_result *results) {
@@ -71,7 +72,7 @@ int main(int argc, char **argv) {
   const int status = bench_parse(argv, &o);
   if (status < 0)
     run(&o);
-  if (fflush(stdout) != 0)
+  if (tagc_output_flush(stdout) != 0)
     bench_stop(BENCH_FAILED, "stdout cannot be written");
   return status < 0 ? 0 : status;
 }

@@ -472,8 +472,6 @@ static int run(char **argv) {
 
 int main(int argc, char **argv) {
   (void)argc;
-  int status = run(argv);
-  if (fflush(stdout) != 0 || ferror(stdout))
-    return fail("cannot write", strerror(errno));
-  return status;
+  const int status = run(argv), error = tagc_output_flush(stdout);
+  return error ? fail("cannot write", strerror(error)) : status;
 }

@@ -59,6 +59,27 @@ static void test_replacing(void) {
     ok(puts_into("/dev/full", "x", true) == ENOSPC, "a full disk");
 }
 
+/* The first write fails, later ones do not, as on a pipe that was full for a moment. */
+static ssize_t writes_later(void *failed, const char *data, size_t size) {
+  (void)data;
+  if (*(bool *)failed)
+    return (ssize_t)size;
+  *(bool *)failed = true;
+  errno = EAGAIN;
+  return 0; /* as fopencookie(3) wants it */
+}
+
+static void test_lost(void) {
+  static char large[100000];
+  bool failed = false;
+  FILE *to = fopencookie(&failed, "w", (cookie_io_functions_t){.write = writes_later});
+  memset(large, 'x', sizeof large - 1);
+  ok(to && fputs(large, to) < 0 && fflush(to) == 0 && tagc_output_flush(to) == EIO,
+     "what was lost earlier is an error, though the end was written");
+  if (to)
+    fclose(to);
+}
+
 static void test_names(void) {
   ok(tagc_output_is("file", "./file") && tagc_output_is("link", "file"), "one file of two names");
   ok(!tagc_output_is("file", "other") && !tagc_output_is("other", "file"), "a file, and one that is not there");
@@ -73,6 +94,7 @@ int main(void) {
   if (!mkdtemp(folder) || chdir(folder) != 0)
     return 1;
   test_replacing();
+  test_lost();
   if (mkdir("folder", 0700) != 0)
     return 1;
   test_names();
