@@ -140,10 +140,13 @@ static int find_preload_library(const char *self, char library[PATH_MAX]) {
 }
 
 /* Leaves a process behind that waits for the end of this one, the command by then. It is nobody's child, so that the
- * command does not meet it. */
+ * command does not meet it. No signal that a terminal or a job manager sends to the group of the command ends it. */
 static void leave_watcher(void) {
   const long watched = (long)getpid();
   const int end = (int)syscall(SYS_pidfd_open, watched, 0);
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &before);
   const pid_t child = end < 0 ? -1 : fork();
   if (child == 0) {
     if (fork() != 0)
@@ -151,13 +154,12 @@ static void leave_watcher(void) {
     struct pollfd wait = {.fd = end, .events = POLLIN};
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    signal(SIGINT, SIG_IGN); /* of the terminal: for the command */
-    signal(SIGQUIT, SIG_IGN);
     while (poll(&wait, 1, -1) < 0 && errno == EINTR)
       ;
     tagc_mark_end_of(watched);
     _exit(0);
   }
+  sigprocmask(SIG_SETMASK, &before, NULL);
   while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
     ;
   if (end >= 0)
