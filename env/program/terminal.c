@@ -23,6 +23,15 @@ void tagc_tame(char *text, char keep) {
       *c = '?';
 }
 
+void tagc_put_tamed(FILE *to, const char *text) {
+  char *copy = strdup(text);
+  if (copy) {
+    tagc_tame(copy, '\0');
+    fputs(copy, to);
+  }
+  free(copy);
+}
+
 void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width) {
   while (*text) {
     size_t space = strspn(text, " ");

@@ -15,6 +15,9 @@ bool tagc_terminal_wants_colours(int file);
 /* '?' replaces control characters, also those of C1 in UTF-8, which steer a terminal. `keep` stays ('\0': none). */
 void tagc_tame(char *text, char keep);
 
+/* Writes a text, tamed: the name of a file may hold anything. */
+void tagc_put_tamed(FILE *to, const char *text);
+
 /* Writes words and their spaces in lines of at most `width` columns. The text starts at `column`, further lines at
  * `indent`. Cuts no word; writes no newline at the end. */
 void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "env/clock.h"
+#include "env/program/terminal.h"
 #include "kernels/allgather/support.h"
 #include "kernels/codec/allgather.h"
 #include "kernels/tagc-bench/bench.h"
@@ -166,8 +167,9 @@ static void run_support(const struct bench_options *o, const struct bench_world 
 static void print_allgather_table(const struct bench_options *o, const struct bench_world *w,
                                   const struct allgather *all, size_t count) {
   const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
-  printf("%s\n%s, %d ranks, %llu elements a shard, seed %llu\n", basename(w->name), bench_dtype_name(w->dtype),
-         w->ranks, (unsigned long long)w->n, (unsigned long long)o->seed);
+  tagc_put_tamed(stdout, basename(w->name));
+  printf("\n%s, %d ranks, %llu elements a shard, seed %llu\n", bench_dtype_name(w->dtype), w->ranks,
+         (unsigned long long)w->n, (unsigned long long)o->seed);
   printf("\n%-9s%7s %6s %7s %8s %7s", "codec", "density", "bits", "ratio", "error", "escapes");
   printf("%s\n", o->repeat ? "  variant memcpy GB/s encode decode both (of memcpy)" : "");
   for (const struct allgather *g = all; g < all + count; g++) {

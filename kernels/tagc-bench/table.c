@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "env/program/terminal.h"
 #include "kernels/tagc-bench/bench.h"
 
 /* Milliseconds in six columns. */
@@ -27,7 +28,8 @@ static void print_speed(const struct bench_speed *speed, int from, int to) {
 }
 
 static void print_codec_head(const struct bench_options *o, const struct bench_world *w) {
-  printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n", basename(w->name),
+  tagc_put_tamed(stdout, basename(w->name));
+  printf("\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n",
          bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n, 1 - 1e-6 * o->keep_ppm, bench_residual_name(o),
          bench_rounding_name(o), (unsigned long long)o->seed);
   if (o->repeat > 0)

@@ -4,11 +4,13 @@
 #include "layermap/tagc-map/header.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "layermap/model/model.h"
 
@@ -206,9 +208,15 @@ static int by_name(const void *a, const void *b) {
 }
 
 static bool read_header_file(struct tagc_headers *h, int file) {
-  FILE *stream = fopen(h->paths[file], "rb");
-  if (!stream)
-    return COMPLAIN_ABOUT_FILE(h, file, "it cannot be opened: %s", strerror(errno));
+  /* A named pipe is refused below; it would wait for a writer here. */
+  const int number = open(h->paths[file], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  FILE *stream = number < 0 ? NULL : fdopen(number, "rb");
+  if (!stream) {
+    const int error = errno;
+    if (number >= 0)
+      close(number);
+    return COMPLAIN_ABOUT_FILE(h, file, "it cannot be opened: %s", strerror(error));
+  }
   bool is_read = read_header(h, file, stream);
   fclose(stream);
   if (!is_read)

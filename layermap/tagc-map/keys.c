@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "env/program/terminal.h"
+
 const json_t *tagc_keys_value(const struct tagc_keys *r, const char *key) {
   const json_t *value = json_object_get(r->object, key);
   return json_is_null(value) ? NULL : value;
@@ -56,8 +58,11 @@ bool tagc_ends_with(const char *text, const char *end) {
 
 void tagc_keys_note(const struct tagc_keys *r, const char *key, uint32_t by_default, const char *type, FILE *notes,
                     const char *path) {
-  if (notes && r->is_good && by_default && !tagc_keys_value(r, key))
-    fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, key, by_default, type);
+  if (!notes || !r->is_good || !by_default || tagc_keys_value(r, key))
+    return;
+  fputs("tagc-map: ", notes);
+  tagc_put_tamed(notes, path);
+  fprintf(notes, ": \"%s\" is not there: %u, the default of %s\n", key, by_default, type);
 }
 
 void tagc_keys_enter(struct tagc_keys *r, const char *key) {

@@ -146,9 +146,13 @@ static int finish(struct tagc_output *file, int wrong) {
 
 static int write_map(const struct request *request, const struct tagc_model *model) {
   if (!request->output) {
-    if (tagc_mapfile_write(stdout, model) || errno != EINVAL)
-      return FITS; /* main() checks stdout again */
-    return fail(request->files[0], unwritable);
+    if (tagc_mapfile_write(stdout, model))
+      return FITS;
+    if (errno == EINVAL)
+      return fail(request->files[0], unwritable);
+    const int error = errno;
+    clearerr(stdout); /* main() would say that again, without the reason */
+    return fail("cannot write", strerror(error));
   }
   struct tagc_output file;
   if (!tagc_output_open(&file, request->output))
@@ -268,6 +272,7 @@ static int run_show(const struct request *request) {
   char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, &complaint);
   if (!text)
     return complain(path, &complaint);
+  tagc_tame(request->files[0], '\0'); /* a title from here on */
   const bool has_calls = is_calls(text, bytes), for_map = request->nranks || request->layout != TAGC_LAYOUTS;
   struct tagc_call_file *calls = has_calls ? tagc_calls_parse(text, bytes, &complaint) : NULL;
   struct tagc_model *model = has_calls ? NULL : tagc_mapfile_parse(text, bytes, &complaint);

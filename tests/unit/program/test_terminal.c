@@ -13,6 +13,13 @@ static void tames(void) {
   ok(strcmp(all, "a?[31m?b?\xc2?\xc3\xa9") == 0, "controls of ASCII and of C1 are gone, letters stay: %s", all);
   tagc_tame(lines, '\n');
   ok(strcmp(lines, "a\nb?c") == 0, "but for one that is to be kept");
+  char *got;
+  size_t size;
+  FILE *to = open_memstream(&got, &size);
+  tagc_put_tamed(to, "a\033b");
+  fclose(to);
+  ok(strcmp(got, "a?b") == 0, "and when it is written: %s", got);
+  free(got);
 }
 
 static void wraps(const char *text, size_t column, size_t indent, size_t width, const char *want) {
