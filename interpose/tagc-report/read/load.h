@@ -2,8 +2,9 @@
  * A trace while it is read into sums: shared by the load*.c files.
  *
  * A program repeats its calls: calls that differ only in their times are one *sort*; there are hundreds of sorts and
- * millions of calls. A single call takes 56 bytes, kept until the file ends. Only then are the communicator that
- * defines steps, and the whole ones among these, known.
+ * millions of calls. Where the counts of messages change from call to call (tokens of experts) there could be as many
+ * sorts as calls: past TAGC_LOAD_SORTS the messages of a size class are one. A single call takes 64 bytes, kept until
+ * the file ends. Only then are the communicator that defines steps, and the whole ones among these, known.
  */
 #ifndef INTERPOSE_TAGC_REPORT_READ_LOAD_H
 #define INTERPOSE_TAGC_REPORT_READ_LOAD_H
@@ -17,6 +18,7 @@
 enum {
   TAGC_LOAD_RECENT = 1 << 16, /* calls still without times */
   TAGC_LOAD_EARLY = 1 << 10,  /* times still without calls */
+  TAGC_LOAD_SORTS = 1 << 12,
   TAGC_LOAD_CODES = 256,
   TAGC_LOAD_STREAMS = 64,
   TAGC_LOAD_OPEN_GROUPS = 1 << 8 /* of several threads at once */
@@ -29,17 +31,20 @@ struct tagc_sort_key {
   uint32_t comm, lock; /* comm: index into the part's; UINT32_MAX: none */
   int32_t slot, peer;
   uint32_t allgather, choice; /* choice: of its slot's or all-gather's, from 1; 0: none yet */
-  uint16_t function, reason;
-  uint8_t type, op, compressed, failed;
+  uint8_t function, reason, type, op, compressed, failed;
+  uint8_t folded; /* calls of different counts: `count` is 1, and bytes tell their size class, or 0 where none are sent
+                   */
+  uint8_t unused;
 };
 
 struct tagc_sort {
   struct tagc_sort_key key;
+  uint64_t least_count, most_count;
   struct tagc_sum_calls calls, whole;
 };
 
 struct tagc_light {
-  uint64_t began_ns, host_ns, wire_ns;
+  uint64_t began_ns, host_ns, wire_ns, raw_bytes;
   uint32_t sort, number, cycle; /* low bits of number and cycle */
   uint32_t encode_ns, decode_ns, hidden_ns;
   bool timed, queued; /* queued: it runs later on its stream, not in the call itself */
@@ -47,7 +52,7 @@ struct tagc_light {
   uint8_t stream;   /* index into the streams; the last one also stands for all others */
   uint32_t profile; /* index into the profiles, from 1: NCCL's profiler saw its kernel; 0: none */
 };
-_Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
+_Static_assert(sizeof(struct tagc_light) == 64, "there may be millions of them");
 
 /* A PROFILE record. */
 struct tagc_load_profile {
@@ -119,6 +124,16 @@ struct tagc_sum_slot *tagc_load_slot(struct tagc_load *g, uint32_t comm, uint32_
 
 /* The slot or all-gather of a call; NULL: none, or no memory. */
 struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key);
+
+/* The bytes of a call. */
+struct tagc_call_bytes {
+  uint64_t raw;
+  struct tagc_sum_sent sent, plain;
+};
+struct tagc_call_bytes tagc_load_bytes_of(const struct tagc_load *g, const struct tagc_sort_key *key, uint64_t raw);
+/* Adds them to sums of a folded sort; those of other sorts follow from the number of calls. */
+void tagc_load_add_bytes(const struct tagc_load *g, struct tagc_sum_calls *sum, const struct tagc_sort_key *key,
+                         uint64_t raw);
 
 /* Adds the times of a timed call, unless its hidden part is unknown. */
 static inline void tagc_load_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed) {

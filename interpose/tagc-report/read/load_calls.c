@@ -22,7 +22,7 @@ static size_t sort_of(struct tagc_load *g, const struct tagc_sort_key *key) {
     return SIZE_MAX;
   size_t place = tagc_table_place(&g->sort_table, hash_sort(key), g->sorts, key, same_sort, g->sort_count, &added);
   if (added)
-    g->sorts[g->sort_count++] = (struct tagc_sort){.key = *key};
+    g->sorts[g->sort_count++] = (struct tagc_sort){.key = *key, .least_count = UINT64_MAX};
   return place;
 }
 
@@ -73,20 +73,68 @@ void tagc_load_times(struct tagc_load *g, const struct tagc_trace_times *r) {
 }
 
 /* The writer did not know the ranks' hosts, and assumed a single one. */
-static void split_by_hosts(const struct tagc_load *g, struct tagc_sort_key *key) {
+static void split_by_hosts(const struct tagc_load *g, const struct tagc_sort_key *key, struct tagc_sum_sent *sent,
+                           struct tagc_sum_sent *plain) {
   static const char *const names[] = {"ncclSend", "ncclAlltoAll", "ncclGather", "ncclScatter", "ncclPutSignal"};
   const struct tagc_comm_hosts *hosts = key->comm == UINT32_MAX ? NULL : &g->comm_hosts[key->comm];
   bool messages = false;
-  if (!hosts || hosts->hosts < 2 || key->sent.between || key->plain.between)
+  if (!hosts || hosts->hosts < 2 || sent->between || plain->between)
     return;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     messages |= tagc_load_named(g, TAGC_TRACE_FUNCTIONS, key->function, names[i]);
-  struct tagc_sum_sent *const both[] = {&key->sent, &key->plain};
+  struct tagc_sum_sent *const both[] = {sent, plain};
   for (int i = 0; i < 2; i++) {
     both[i]->between = tagc_placement_between(hosts, both[i]->inside, messages);
     both[i]->inside -= both[i]->between;
   }
 }
+
+/* -- sorts of messages whose counts differ ------------------------------------------------------------------------- */
+
+static bool none_or_all(const struct tagc_sum_sent *sent, uint64_t bytes) {
+  return (!sent->inside || sent->inside == bytes) && (!sent->between || sent->between == bytes);
+}
+
+/* A call to or from one rank, or with a root: it sends its whole buffer, or nothing. */
+static bool is_message(const struct tagc_sort_key *key) {
+  return key->peer >= 0 && key->slot < 0 && !key->allgather && !key->compressed && key->count && key->raw_bytes &&
+         none_or_all(&key->sent, key->raw_bytes) && none_or_all(&key->plain, key->raw_bytes);
+}
+
+static void fold_sort(struct tagc_sort_key *key) {
+  uint64_t *const bytes[] = {&key->raw_bytes, &key->sent.inside, &key->sent.between, &key->plain.inside,
+                             &key->plain.between};
+  const uint64_t size = UINT64_C(1) << (63 - __builtin_clzll(key->raw_bytes));
+  key->folded = 1;
+  key->count = 1;
+  for (int i = 0; i < 5; i++)
+    *bytes[i] = *bytes[i] ? size : 0;
+}
+
+struct tagc_call_bytes tagc_load_bytes_of(const struct tagc_load *g, const struct tagc_sort_key *key, uint64_t raw) {
+  struct tagc_call_bytes b = {key->raw_bytes, key->sent, key->plain};
+  if (!key->folded)
+    return b;
+  uint64_t *const bytes[] = {&b.raw, &b.sent.inside, &b.sent.between, &b.plain.inside, &b.plain.between};
+  for (int i = 0; i < 5; i++)
+    *bytes[i] = *bytes[i] ? raw : 0;
+  split_by_hosts(g, key, &b.sent, &b.plain);
+  return b;
+}
+
+void tagc_load_add_bytes(const struct tagc_load *g, struct tagc_sum_calls *sum, const struct tagc_sort_key *key,
+                         uint64_t raw) {
+  if (!key->folded)
+    return;
+  const struct tagc_call_bytes b = tagc_load_bytes_of(g, key, raw);
+  tagc_sum_add(&sum->raw_bytes, b.raw);
+  tagc_sum_add(&sum->sent.inside, b.sent.inside);
+  tagc_sum_add(&sum->sent.between, b.sent.between);
+  tagc_sum_add(&sum->plain.inside, b.plain.inside);
+  tagc_sum_add(&sum->plain.between, b.plain.between);
+}
+
+/* -- calls --------------------------------------------------------------------------------------------------------- */
 
 struct tagc_sum_slot *tagc_load_slot_of(struct tagc_load *g, const struct tagc_sort_key *key) {
   if (key->comm == UINT32_MAX || !key->lock || (key->slot < 0 && !key->allgather))
@@ -125,15 +173,22 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
     .compressed = tagc_load_named(g, TAGC_TRACE_ACTIONS, tagc_load_code(g, TAGC_TRACE_ACTIONS, r->action), "compress"),
     .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
-  split_by_hosts(g, &key);
+  if (g->sort_count >= TAGC_LOAD_SORTS && is_message(&key))
+    fold_sort(&key);
+  else
+    split_by_hosts(g, &key, &key.sent, &key.plain);
   key.choice = choice_of(g, &key, r->cycle);
   size_t sort = sort_of(g, &key);
   if (sort == SIZE_MAX || !TAGC_SUM_ROOM(g->lights, g->light_count) || g->light_count >= UINT32_MAX - 1) {
     g->no_memory = true;
     return;
   }
-  struct tagc_sum_calls *calls = &g->sorts[sort].calls;
+  struct tagc_sort *of = &g->sorts[sort];
+  struct tagc_sum_calls *calls = &of->calls;
+  of->least_count = r->count < of->least_count ? r->count : of->least_count;
+  of->most_count = r->count > of->most_count ? r->count : of->most_count;
   calls->calls++;
+  tagc_load_add_bytes(g, calls, &of->key, r->raw_bytes);
   tagc_sum_add(&calls->host_ns, r->host_ns);
   if (!(r->flags & TAGC_TRACE_GROUPED)) {
     calls->alone_calls++;
@@ -141,6 +196,7 @@ void tagc_load_call(struct tagc_load *g, const struct tagc_trace_call *r) {
   }
   g->lights[g->light_count++] = (struct tagc_light){.began_ns = r->began_ns,
                                                     .host_ns = r->host_ns,
+                                                    .raw_bytes = r->raw_bytes,
                                                     .sort = (uint32_t)sort,
                                                     .number = (uint32_t)r->number,
                                                     .queued = (r->flags & TAGC_TRACE_GROUPED) != 0,

@@ -91,17 +91,18 @@ static bool has_kernel(const struct tagc_load *g, const struct tagc_sort_key *ke
 static void add_to_step(const struct tagc_load *g, struct tagc_load_cycle *c, const struct tagc_light *light,
                         const struct tagc_sort_key *key, bool own) {
   struct tagc_sum_step *s = &c->step;
+  const struct tagc_call_bytes bytes = tagc_load_bytes_of(g, key, light->raw_bytes);
   s->kernels_due += has_kernel(g, key);
   s->kernels += has_kernel(g, key) && light->profile;
   s->calls++;
   c->own += own;
   c->first = light->number < c->first ? light->number : c->first;
   c->last = light->number > c->last ? light->number : c->last;
-  tagc_sum_add(&s->sent.inside, key->sent.inside);
-  tagc_sum_add(&s->sent.between, key->sent.between);
-  tagc_sum_add(&s->plain.inside, key->plain.inside);
-  tagc_sum_add(&s->plain.between, key->plain.between);
-  tagc_sum_add(&s->raw_bytes, key->raw_bytes);
+  tagc_sum_add(&s->sent.inside, bytes.sent.inside);
+  tagc_sum_add(&s->sent.between, bytes.sent.between);
+  tagc_sum_add(&s->plain.inside, bytes.plain.inside);
+  tagc_sum_add(&s->plain.between, bytes.plain.between);
+  tagc_sum_add(&s->raw_bytes, bytes.raw);
   tagc_sum_add(&s->host_ns, light->host_ns);
 }
 
@@ -192,6 +193,7 @@ static bool is_complete(const struct tagc_load *g, const struct tagc_load_cycle 
 static void add_to_whole(struct tagc_load *g, const struct tagc_light *light) {
   struct tagc_sort *sort = &g->sorts[light->sort];
   sort->whole.calls++;
+  tagc_load_add_bytes(g, &sort->whole, &sort->key, light->raw_bytes);
   tagc_sum_add(&sort->whole.host_ns, light->host_ns);
   if (!light->queued) {
     sort->whole.alone_calls++;
@@ -239,7 +241,7 @@ void tagc_load_steps(struct tagc_load *g) {
 
 /* -- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* For equal calls: each sum is the common value times their number. */
+/* For equal calls: each sum is the common value times their number. Folded ones have their bytes already. */
 static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *key) {
   uint64_t n = calls->calls;
   calls->compressed = key->compressed ? n : 0;
@@ -247,7 +249,7 @@ static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *k
   uint64_t *const to[] = {&calls->raw_bytes, &calls->sent.inside, &calls->sent.between, &calls->plain.inside,
                           &calls->plain.between};
   const uint64_t each[] = {key->raw_bytes, key->sent.inside, key->sent.between, key->plain.inside, key->plain.between};
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 5 && !key->folded; i++)
     if (__builtin_mul_overflow(each[i], n, to[i]))
       *to[i] = UINT64_MAX;
 }
@@ -283,8 +285,8 @@ static void add_sum_line(struct tagc_load *g, struct tagc_sum_comm *c, const str
   struct tagc_sum_line *line = &c->lines[c->line_count - 1];
   tagc_sum_add_calls(&line->calls, &s->calls);
   tagc_sum_add_calls(&line->whole, &s->whole);
-  line->least_count = s->key.count < line->least_count ? s->key.count : line->least_count;
-  line->most_count = s->key.count > line->most_count ? s->key.count : line->most_count;
+  line->least_count = s->least_count < line->least_count ? s->least_count : line->least_count;
+  line->most_count = s->most_count > line->most_count ? s->most_count : line->most_count;
 }
 
 static enum tagc_sum_way way_of(int from, int to, int nranks) {

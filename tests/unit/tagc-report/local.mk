@@ -6,6 +6,7 @@ unit_tests += %D%/test_read %D%/test_page %D%/test_summary %D%/test_ab_compare %
 %C%_test_read_LDADD = libtagc-report.a $(LDADD)
 %C%_test_page_LDADD = libtagc-report.a $(LDADD)
 %C%_test_summary_LDADD = libtagc-report.a $(LDADD)
+%C%_test_summary_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 %C%_test_ab_compare_LDADD = libtagc-report.a $(LDADD)
 %C%_test_volume_LDADD = libtagc-report.a $(LDADD)
 %C%_test_stragglers_LDADD = libtagc-report.a $(LDADD)

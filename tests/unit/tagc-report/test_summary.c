@@ -565,6 +565,73 @@ static void test_ways(void) {
     unlink(path[i]);
 }
 
+static size_t largest_block;
+
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+
+void *__wrap_realloc(void *block, size_t size) {
+  largest_block = size > largest_block ? size : largest_block;
+  return __real_realloc(block, size);
+}
+
+/* Messages of tokens to experts: each has a count of its own. */
+static void test_many_counts(void) {
+  enum { STEPS = 20, MESSAGES = 2000 };
+  struct trace t = {0};
+  struct tagc_trace_process process = {.pid = 1, .realtime_ns = 5};
+  char path[64], *const paths[] = {path};
+  uint64_t bytes[STEPS] = {0}, all = 0, sent = 0, sends = 0;
+  trace_process(&t, &process, "h", "p", "0.1");
+  trace_names(&t);
+  trace_put(&t, COMM, 1, .identity = 9, .rank = 0, .nranks = 8);
+  for (uint64_t cycle = 1; cycle <= STEPS; cycle++) {
+    const uint64_t began = cycle * 100000000;
+    for (unsigned i = 0; i < MESSAGES; i++) {
+      const uint64_t count = (uint64_t)1001 + t.calls++, size = 4 * count;
+      const bool goes = i % 2;
+      trace_put(&t, CALL, 1, .number = t.calls, .began_ns = began + 1000 * i, .host_ns = 500, .lock = 1, .cycle = cycle,
+                .function = goes ? MADE_SEND : MADE_RECV, .peer = 1 + (int)(i / 2 % 7), .slot = -1, .count = count,
+                .raw_bytes = size, .inside = goes && i % 4 == 1 ? size : 0, .between = goes && i % 4 == 3 ? size : 0,
+                .plain_inside = goes && i % 4 == 1 ? size : 0, .plain_between = goes && i % 4 == 3 ? size : 0);
+      all += size;
+      sends += goes;
+      sent += goes ? size : 0;
+      bytes[cycle - 1] += goes && i % 4 == 3 ? size : 0;
+    }
+    trace_put(&t, CYCLE, 1, .began_ns = began, .ended_ns = began + 100000000, .cycle = cycle, .lock = 1);
+  }
+  trace_put(&t, END, 0, .calls = t.calls);
+  snprintf(path, sizeof path, "%s/counts.trace", folder);
+  trace_write(&t, path);
+  largest_block = 0;
+  struct tagc_summary *s = tagc_sum_read(paths, 1);
+  ok(largest_block < 120 * t.calls, "messages with %" PRIu64 " counts take at most %zu bytes", t.calls, largest_block);
+  if (ok(s && s->comm_count == 1 && s->rank_count == 1 && s->ranks[0].step_count == STEPS, "they are read")) {
+    const struct tagc_sum_comm *c = &s->comms[0];
+    bool right = true;
+    for (size_t i = 0; i < STEPS; i++)
+      right = right && s->ranks[0].steps[i].sent.between == bytes[i] && s->ranks[0].steps[i].plain.between == bytes[i];
+    ok(right, "the bytes of each step are exact");
+    ok(c->calls.raw_bytes == all && tagc_sent_all(&c->calls.sent) == sent && c->calls.calls == t.calls, "so are all");
+    uint64_t in_lines = 0, whole = 0, ways = 0, least = UINT64_MAX, most = 0;
+    for (size_t i = 0; i < c->line_count; i++) {
+      const struct tagc_sum_line *line = &c->lines[i];
+      in_lines += line->calls.raw_bytes;
+      whole += tagc_sent_all(&line->whole.sent);
+      least = line->least_count < least ? line->least_count : least;
+      most = line->most_count > most ? line->most_count : most;
+    }
+    for (size_t i = 0; i < TAGC_WAYS; i++)
+      ways += c->sends[i];
+    ok(in_lines == all && whole == sent && least == 1001 && most == 1000 + t.calls && ways == sends,
+       "and those of %zu lines: counts from %" PRIu64 " to %" PRIu64, c->line_count, least, most);
+  }
+  tagc_sum_free(s);
+  trace_free(&t);
+  unlink(path);
+}
+
 /* Many samples are thinned out; cycles stay in order and reach from the first to the last. */
 static void test_points(void) {
   struct trace_job job = trace_job_usual(2, 3000, 1);
@@ -605,6 +672,7 @@ int main(void) {
   test_bad_files();
   test_damage();
   test_ways();
+  test_many_counts();
   test_points();
   ok(rmdir(folder) == 0, "nothing is left");
   return tap_done();
