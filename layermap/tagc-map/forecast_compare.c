@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-map forecast of several models or sequences: what a rank sends in a step, by kind of parallelism.
  */
+#include "env/program/terminal.h"
 #include "env/units.h"
 #include "layermap/tagc-map/forecast.h"
 
@@ -31,7 +32,7 @@ static bool any_sends(const struct tagc_forecast *forecasts, size_t count, enum 
   return false;
 }
 
-static void print_head(const struct tagc_forecast *forecasts, size_t count, FILE *to) {
+static void print_comparison_head(const struct tagc_forecast *forecasts, size_t count, FILE *to) {
   const struct tagc_forecast_job *job = &forecasts->job;
   fprintf(to,
           "%s on %d ranks: data %d, tensor %d, pipeline %d; %d sequence%s in a micro-batch, %d micro-batch%s a step\n",
@@ -46,11 +47,13 @@ static void print_head(const struct tagc_forecast *forecasts, size_t count, FILE
   fprintf(to, " %9s %8s%s\n", "all", "calls", job->local ? "  to hosts" : "");
 }
 
-static void print_row(const struct tagc_forecast *forecasts, size_t count, size_t row, FILE *to) {
+static void print_comparison(const struct tagc_forecast *forecasts, size_t count, size_t row, FILE *to) {
   const struct tagc_forecast *f = &forecasts[row];
   const struct tagc_forecast_sum all = mean_of_ranks(f, TAGC_FORECAST_GROUPS);
-  char sent[16], calls[32] = "?";
-  fprintf(to, "%-*.*s %8llu", MODEL, MODEL, tagc_forecast_model_name(f), (unsigned long long)f->job.sequence);
+  char sent[16], calls[32] = "?", name[MODEL + 1];
+  snprintf(name, sizeof name, "%s", tagc_forecast_model_name(f));
+  tagc_tame(name, '\0');
+  fprintf(to, "%-*s %8llu", MODEL, name, (unsigned long long)f->job.sequence);
   for (int group = 0; group < TAGC_FORECAST_GROUPS; group++) {
     const struct tagc_forecast_sum mean = mean_of_ranks(f, (enum tagc_forecast_group)group);
     if (any_sends(forecasts, count, (enum tagc_forecast_group)group))
@@ -66,7 +69,7 @@ static void print_row(const struct tagc_forecast *forecasts, size_t count, size_
 }
 
 void tagc_forecast_compare(const struct tagc_forecast *forecasts, size_t count, FILE *to) {
-  print_head(forecasts, count, to);
+  print_comparison_head(forecasts, count, to);
   for (size_t i = 0; i < count; i++)
-    print_row(forecasts, count, i, to);
+    print_comparison(forecasts, count, i, to);
 }

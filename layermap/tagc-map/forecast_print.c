@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "env/program/json.h"
+#include "env/program/terminal.h"
 #include "env/units.h"
 #include "layermap/tagc-map/forecast.h"
 
@@ -55,8 +56,8 @@ const char *tagc_forecast_model_name(const struct tagc_forecast *forecast) {
 static void print_forecast_job(const struct tagc_forecast *f, FILE *to) {
   const struct tagc_forecast_job *job = &f->job;
   char count[32];
-  fprintf(to, "%.60s: %s parameters, %s on %d ranks", tagc_forecast_model_name(f),
-          tagc_units_count(f->parameters, count), job->layout, job->ranks);
+  tagc_put_tamed(to, tagc_forecast_model_name(f));
+  fprintf(to, ": %s parameters, %s on %d ranks", tagc_units_count(f->parameters, count), job->layout, job->ranks);
   if (job->local)
     fprintf(to, ", %d a host", job->local);
   fprintf(to, "\n  data %d, tensor %d, pipeline %d; sequences of %llu, %d in a micro-batch, %d micro-batch%s a step\n",
