@@ -97,6 +97,15 @@ static void test_exposed(void) {
   ok(p.slowest == SIZE_MAX && p.behind_count == 0 && strstr(p.words, "30% of a step") && strstr(p.words, "No rank"),
      "%s", p.words);
   tagc_stragglers_free(&p);
+  for (size_t r = 0; r < 4; r++)
+    for (size_t i = 0; i < STEPS; i++)
+      run->ranks[r].steps[i].host_ns += 90000000;
+  p = pace_of(run);
+  ok(near(p.ranks[2].exposed_ms, 100) && strstr(p.words, "100% of a step is"), "calls of two threads at once: %s",
+     p.words);
+  tagc_stragglers_free(&p);
+  for (size_t i = 0; i < STEPS; i++)
+    run->ranks[1].steps[i].host_ns = 30000000;
   run->ranks[1].blocking = false;
   p = pace_of(run);
   ok(!p.exposed_known && near(p.ranks[1].exposed_ms, 40) && isnan(p.ranks[1].hidden_ms) &&
