@@ -57,6 +57,13 @@ static enum tagc_broadcast_cause find_cause(const struct tagc_references *refs,
                                                                               : TAGC_BROADCAST_DIFFER;
 }
 
+bool tagc_broadcast_is_inside(const struct tagc_broadcast_status *statuses, int nranks) {
+  for (int rank = 1; rank < nranks; rank++)
+    if (statuses[rank].host != statuses[0].host)
+      return false;
+  return true;
+}
+
 /* After a difference this call is the first reference of a new list. The others know as much as this rank: what counts
  * beside the statuses is the call's size. */
 struct tagc_broadcast_verdict tagc_broadcast_judge(const struct tagc_references *refs,

@@ -25,7 +25,7 @@ struct tagc_broadcast_status {
   uint32_t flags;
   uint32_t action; /* enum tagc_broadcast_action; of the root, like the rest */
   uint32_t reference;
-  uint32_t unused;
+  uint32_t host;  /* of this rank, by its number among all of the job's first communicator */
   uint64_t bytes; /* of the payload; 0: none */
   uint64_t zeros[3];
 };
@@ -39,6 +39,7 @@ enum tagc_broadcast_cause {
   TAGC_BROADCAST_DIFFER,   /* the ranks' references differ, or one has lost its own, or statuses make no sense */
   TAGC_BROADCAST_LACKING,  /* a rank lacks memory */
   TAGC_BROADCAST_PARTED,   /* the ranks were called with different counts, types or roots */
+  TAGC_BROADCAST_INSIDE,   /* the first one says that all ranks share a host */
 };
 
 struct tagc_broadcast_verdict {
@@ -52,6 +53,9 @@ struct tagc_broadcast_verdict {
 /* The status of this rank, which is not the root; the root adds its choice. */
 struct tagc_broadcast_status tagc_broadcast_status_of(const struct tagc_references *refs,
                                                       const struct tagc_broadcast_shape *shape);
+
+/* Do all ranks share a host? */
+bool tagc_broadcast_is_inside(const struct tagc_broadcast_status *statuses, int nranks);
 
 /* `payload_most`: the largest payload of this shape; `most`: TAGC_BROADCAST_MAX. */
 struct tagc_broadcast_verdict tagc_broadcast_judge(const struct tagc_references *refs,

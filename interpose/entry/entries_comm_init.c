@@ -103,6 +103,8 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
   if (parent && function != TAGC_ENTRY_ncclCommGrow) /* joining ranks have agreed on nothing: all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);
+  if (init.agreement.hosts > 1) /* those of the child are not known here */
+    init.agreement.hosts = 0;
   const struct tagc_agreement of_parent = tagc_comm_agreement(parent);
   note_sharing(&init.agreement, config, &of_parent);
   init.agreement.shares = is_shared(function, &of_parent);

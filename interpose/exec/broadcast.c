@@ -138,6 +138,7 @@ static ncclResult_t broadcast_encode(struct tagc_work *w, unsigned chunk, void *
   struct tagc_broadcast_status status = tagc_broadcast_status_of(refs, &w->broadcast.shape);
   bool good = true;
   (void)chunk;
+  status.host = w->call->comm->agreement.host;
   if (tagc_coll_config_gate(w->call->config) != TAGC_REASON_NONE)
     status.flags |= TAGC_BROADCAST_ASKS_PLAIN;
   if (w->reject_reason != TAGC_REASON_NONE)
@@ -158,6 +159,18 @@ static ncclResult_t broadcast_decode(struct tagc_work *w, unsigned chunk, void *
   return ncclSuccess;
 }
 
+/* A communicator that was split from another one learns from its first broadcast how many hosts it has: one, or
+ * several. Returns true if that is news, and all calls pass from now on. */
+static bool learn_hosts(struct tagc_comm *comm, const struct tagc_broadcast_status *statuses) {
+  const bool inside = tagc_broadcast_is_inside(statuses, comm->nranks);
+  if (comm->agreement.hosts)
+    return false;
+  pthread_mutex_lock(&comm->lock);
+  comm->agreement.hosts = inside ? 1 : 2;
+  pthread_mutex_unlock(&comm->lock);
+  return inside && tagc_library_options()->scope != TAGC_SCOPE_FLAT;
+}
+
 /* All ranks have the same statuses now, and change their lists of references alike. */
 static ncclResult_t judge_statuses(struct tagc_work *w) {
   struct tagc_references *refs = references_of(w);
@@ -168,6 +181,9 @@ static ncclResult_t judge_statuses(struct tagc_work *w) {
   if (!w->device->get(w->device, refs->heard, refs->told, (size_t)nranks * sizeof *statuses, w->call->stream))
     return ncclUnhandledCudaError;
   b->verdict = tagc_broadcast_judge(refs, &b->shape, statuses, nranks, b->payload_most, most_reference_bytes(w));
+  if (learn_hosts(w->call->comm, statuses))
+    b->verdict = (struct tagc_broadcast_verdict){
+      .action = TAGC_BROADCAST_PLAIN, .cause = TAGC_BROADCAST_INSIDE, .reference = TAGC_NO_REFERENCE};
   if (b->verdict.forgets)
     tagc_references_forget(refs, w->device, w->call->comm->sync.fence);
   if (b->verdict.action == TAGC_BROADCAST_CHANGES)
@@ -256,6 +272,8 @@ static enum tagc_reason reason_of(const struct tagc_work *w) {
     return TAGC_REASON_compressed;
   if (verdict->cause == TAGC_BROADCAST_ASKED && config != TAGC_REASON_NONE)
     return config;
+  if (verdict->cause == TAGC_BROADCAST_INSIDE)
+    return TAGC_REASON_one_host;
   if (verdict->cause == TAGC_BROADCAST_PARTED || verdict->cause == TAGC_BROADCAST_ASKED)
     return TAGC_REASON_parted;
   if (verdict->cause == TAGC_BROADCAST_REJECTED)

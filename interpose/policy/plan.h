@@ -160,7 +160,7 @@ struct tagc_call_facts {
                           with the sizes of parameters (moments of an optimizer, for a checkpoint) */
   bool calls_skipped; /* calls of the cycle were left out before it: an all-reduce may share only the size of a gradient
                          (a parameter that is averaged now and then) */
-  int hosts;          /* of a broadcast: of its communicator, or of the one it was split from, as all ranks agreed */
+  int hosts;          /* of a broadcast: of its communicator, as all ranks agreed; 0: not known */
   enum tagc_reason shape_reason;     /* of a broadcast: why the codec cannot have its count and type */
   enum tagc_reason allgather_reason; /* why no all-gather of the communicator is compressed; TAGC_REASON_NONE */
   bool stale;                        /* an all-gather's codec needs the last call's reference, which does not exist */

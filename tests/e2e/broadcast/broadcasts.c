@@ -5,8 +5,8 @@
  * Run under tests/standin/launch with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=4K.
  *
  *   broadcasts ROUNDS [cuda] [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [ctas]
- *              [groups] [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains] [file=CALLS]
- * [scale=N] [streams] [odd=ROUND] [foreign] [captured=ROUND]
+ *              [groups] [split=N] [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains]
+ * [file=CALLS] [scale=N] [streams] [odd=ROUND] [foreign] [captured=ROUND]
  *
  * cuda       on device memory, under launch --cuda, instead of host memory
  * permille   so many elements of a thousand change by one step from round to round; the default is 10
@@ -14,6 +14,7 @@
  * apart      send and receive buffers differ at the root; bcast: ncclBcast; config: ncclBroadcastConfig
  * ctas       every third round the last rank bounds NCCL's processors (ncclCollConfig_t); goes with config
  * groups     four calls a group
+ * split      the first communicator is split into parts of N ranks each, neighbours, which have the calls
  * alike      tensors of one size; else each has its own
  * shuffle    in another order in each round
  * skip       every third round leaves out every third tensor
@@ -336,6 +337,18 @@ static void all_hold(int32_t holds, const char *what, int32_t *there) {
     ok(holds, "%s", what);
 }
 
+/* Each part has its own rank 0, of which the first one alone speaks. */
+static void split_world(int size) {
+  ncclComm_t part;
+  CHECK(ncclCommSplit(world, rank / size, rank, &part, NULL));
+  CHECK(ncclCommDestroy(world));
+  world = part;
+  if (rank >= size && !freopen("/dev/null", "w", stdout))
+    exit(1);
+  rank %= size;
+  nranks = size;
+}
+
 int main(int argc, char **argv) {
   const char *function = "broadcast", *type = "bf16", *file = NULL, *value;
   size_t wanted = 6, count = 20000;
@@ -358,6 +371,8 @@ int main(int argc, char **argv) {
       count = strtoul(value, NULL, 10);
     else if (has(argv[i], "type=", &value))
       type = value;
+    else if (has(argv[i], "split=", &value))
+      split_world(atoi(value));
     else if (has(argv[i], "permille=", &value))
       permille = strtol(value, NULL, 10);
     else if (has(argv[i], "roots=", &value))
