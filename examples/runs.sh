@@ -45,6 +45,7 @@ END_PYTHON
 # claim: holds the folder `results` until this script and the trainings that it starts have ended. Two calls at a time
 # would mix their files, so the second one fails.
 claim() {
+  command -v flock > /dev/null || fail "flock is not installed (util-linux)"
   exec 9>"$results/lock" || exit 1
   flock -n 9 || fail "another call, or a training that it has left behind, is at work in $results"
 }

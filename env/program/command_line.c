@@ -206,10 +206,11 @@ static int take_value(const struct tagc_command_line *line, const struct tagc_ar
 }
 
 static int check_company(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS]) {
-  for (size_t i = 0; i < line->count; i++) {
+  for (size_t i = 0; i < line->count && i < TAGC_ARGUMENTS; i++) {
     const char *with = given[i] ? line->rows[i].with : NULL;
     size_t k = 0;
-    while (with && k < line->count && !(given[k] && is_name(with, line->rows[k].name, strlen(line->rows[k].name))))
+    while (with && k < line->count &&
+           !(k < TAGC_ARGUMENTS && given[k] && is_name(with, line->rows[k].name, strlen(line->rows[k].name))))
       k++;
     if (with && k == line->count)
       return tagc_refuse(line, "--%s needs --%s", line->rows[i].name, with);
@@ -240,7 +241,7 @@ int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, v
     const int status = take_value(line, row, value, to, out);
     if (status != TAGC_COMMAND_LINE_GO)
       return status;
-    if (row >= line->rows && row < line->rows + line->count)
+    if (row >= line->rows && row < line->rows + line->count && row - line->rows < TAGC_ARGUMENTS)
       given[row - line->rows] = true;
   }
   *word = NULL;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A new file beside `path`. NULL if that is impossible or forbidden. */
+/* A new file beside `path`, which is no link. NULL if that is impossible or forbidden. */
 static FILE *open_beside(const char *path, char **beside) {
   struct stat old;
   const bool there = lstat(path, &old) == 0;
@@ -35,9 +35,15 @@ static FILE *open_beside(const char *path, char **beside) {
 
 bool tagc_output_open(struct tagc_output *output, const char *path) {
   output->path = path;
-  output->to = open_beside(path, &output->beside);
+  output->target = realpath(path, NULL); /* NULL: it is not there */
+  output->to = open_beside(output->target ? output->target : path, &output->beside);
   if (!output->to)
     output->to = fopen(path, "we");
+  if (!output->to) {
+    const int error = errno;
+    free(output->target);
+    errno = error;
+  }
   return output->to != NULL;
 }
 
@@ -47,11 +53,12 @@ int tagc_output_close(struct tagc_output *output, bool whole) {
   int error = tagc_output_flush(output->to);
   if (fclose(output->to) != 0 && !error) /* a network file system may tell only now that its disk is full */
     error = errno;
-  if (output->beside && whole && !error && rename(output->beside, output->path) != 0)
+  if (output->beside && whole && !error && rename(output->beside, output->target ? output->target : output->path) != 0)
     error = errno;
   if (output->beside && (!whole || error))
     unlink(output->beside);
   free(output->beside);
+  free(output->target);
   return error;
 }
 

@@ -53,11 +53,11 @@ struct tagc_agreement {
   enum tagc_agree_state state;
   struct tagc_agree_stamp stamp; /* where to ask */
   uint32_t rank, nranks;
-  uint32_t hosts, host;      /* with TAGC_AGREED_YES: the number of hosts (0: of a part of another communicator, and not
-                                known),      and that of this rank's host */
-  struct tagc_origin origin; /* of the communicator */
-  bool revoked;              /* by ncclCommRevoke */
-  bool shares;               /* it shares the connections of its parent */
+  uint32_t hosts;                   /* with TAGC_AGREED_YES; 0: of a part of another communicator, and not known yet */
+  uint32_t host;                    /* the number of this rank's host */
+  struct tagc_origin origin;        /* of the communicator */
+  bool revoked;                     /* by ncclCommRevoke */
+  bool shares;                      /* it shares the connections of its parent */
   bool split_shares, shrink_shares; /* its configuration: children by ncclCommSplit and ncclCommShrink share its own */
 };
 

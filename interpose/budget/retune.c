@@ -44,20 +44,13 @@ void tagc_retune_add(struct tagc_retune *retune, int slot, double ns) {
   retune->slots[slot].spent_calls++;
 }
 
-/* The estimate for a call of a slot as it is now: a vote may have left plain what was chosen otherwise. */
-static double estimated_ns(const struct tagc_retune *retune, size_t slot) {
-  const struct tagc_choice *choice = retune->slots[slot].choice;
-  const int option = retune->options[slot].before;
-  return option ? choice->ns[option - 1] : choice->plain_ns;
-}
-
 void tagc_retune_measure(const struct tagc_retune *retune, double ratios[2]) {
   double measured[2] = {0, 0}, estimated[2] = {0, 0};
   for (size_t i = 0; i < retune->slot_count; i++) {
     const struct tagc_retune_slot *slot = &retune->slots[i];
     const bool compressed = retune->options[i].before > 0;
     measured[compressed] += slot->spent_ns;
-    estimated[compressed] += slot->choice ? (double)slot->spent_calls * estimated_ns(retune, i) : 0;
+    estimated[compressed] += (double)slot->spent_calls * slot->estimated_ns;
   }
   for (int i = 0; i < 2; i++)
     ratios[i] = measured[i] > 0 && estimated[i] > 0 ? tagc_budget_ratio(measured[i], estimated[i]) : 0;
@@ -77,7 +70,7 @@ static double spent_since(const struct tagc_retune *retune) {
     const struct tagc_retune_slot *slot = &retune->slots[i];
     any |= slot->spent_calls > 0;
     ns += slot->spent_calls ? slot->spent_ns / (double)slot->spent_calls
-                            : retune->ratios[retune->options[i].before > 0] * estimated_ns(retune, i);
+                            : retune->ratios[retune->options[i].before > 0] * slot->estimated_ns;
   }
   return any ? ns : 0;
 }
@@ -125,9 +118,13 @@ void tagc_retune_resolve(struct tagc_retune *retune, size_t slot, bool compresse
   if (!retune)
     return;
   struct tagc_budget_slot *options = &retune->options[slot];
-  retune->overruled |= !compressed && options->option != 0;
+  const struct tagc_choice *choice = retune->slots[slot].choice;
   options->option = compressed ? options->option : 0;
+  retune->slots[slot].previous = options->before;
   options->before = options->option;
+  retune->slots[slot].estimated_ns = !choice                ? 0
+                                     : options->option == 0 ? choice->plain_ns
+                                                            : choice->ns[options->option - 1];
   retune->slots[slot].spent_ns = 0;
   retune->slots[slot].spent_calls = 0;
 }
@@ -167,9 +164,11 @@ void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t
   if (!retune)
     return;
   struct tagc_budget_outcome *outcome = &retune->outcome;
-  if (retune->overruled)
-    tagc_budget_add_up(&tagc_library_options()->budget, retune->options, retune->slot_count, outcome);
-  retune->overruled = false;
+  /* The vote may have left some slots plain that were to be compressed. */
+  tagc_budget_add_up(&tagc_library_options()->budget, retune->options, retune->slot_count, outcome);
+  outcome->changed = 0;
+  for (size_t i = 0; i < retune->slot_count; i++)
+    outcome->changed += retune->options[i].option != retune->slots[i].previous;
   retune->interval = tagc_budget_interval(retune->interval, outcome->backed_off > 0);
   retune->chosen = cycle;
   retune->next = cycle + retune->interval;

@@ -36,8 +36,10 @@ struct tagc_retune_entry {
 /* Facts about a slot; its options for the choice lie beside it. */
 struct tagc_retune_slot {
   struct tagc_choice *choice; /* the ledger's; NULL: never offered */
-  double spent_ns;            /* time of calls made as chosen since the last choice, ... */
-  uint64_t spent_calls;       /* ... and their number */
+  int previous;               /* its option before the last vote, and the estimate for a call since then */
+  double estimated_ns;
+  double spent_ns;      /* time of calls made as chosen since the last choice, ... */
+  uint64_t spent_calls; /* ... and their number */
 };
 
 struct tagc_retune {
@@ -46,7 +48,6 @@ struct tagc_retune {
   uint32_t interval;                  /* between the two */
   double ratios[2];                   /* plain, compressed: measured by estimated times, as of the last vote */
   struct tagc_budget_outcome outcome; /* of the last choice, as the vote has left it */
-  bool overruled;                     /* meanwhile the vote has left some slot plain that was to be compressed */
   struct tagc_retune_entry entries[TAGC_RETUNE_ENTRIES];
   size_t entry_count, slot_count;
   struct tagc_budget_slot *options; /* of the slots, in their order */

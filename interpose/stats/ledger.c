@@ -127,6 +127,8 @@ void tagc_ledger_free(struct tagc_ledger *ledger) {
   free(ledger->inputs);
   free(ledger->retune);
   free(ledger->allgathers);
+  if (ledger->ab)
+    tagc_ab_free(ledger->ab);
   free(ledger->ab);
   free(ledger->broadcasts);
   free(ledger);
@@ -160,14 +162,15 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
  * map has others later. */
 static bool same_calls(const struct tagc_ledger_row *a, const struct tagc_ledger_row *b, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (a[i].shard != b[i].shard || a[i].unit != b[i].unit || a[i].allgather.again != b[i].allgather.again)
+    if (a[i].count != b[i].count || a[i].unit != b[i].unit || a[i].allgather.again != b[i].allgather.again)
       return false;
   return true;
 }
 
 /* Slots that were known before keep their accounts: a training with evaluations in between comes back to them. */
-static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count) {
-  const bool same = count == ledger->row_count && same_calls(rows, ledger->rows, count);
+static void take_over_totals(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count, bool all_reduces) {
+  const bool same =
+    all_reduces == ledger->all_reduces && count == ledger->row_count && same_calls(rows, ledger->rows, count);
   for (size_t i = 0; i < ledger->row_count; i++) {
     tagc_ledger_add(same ? &rows[i] : &ledger->rest, &ledger->rows[i]);
     if (ledger->rows[i].owns_parameters)
@@ -184,7 +187,8 @@ bool tagc_ledger_set_allgathers(struct tagc_ledger *ledger, const struct tagc_al
     return false;
   for (size_t i = 0; i < count; i++) {
     const struct tagc_ledger_row *slot = tagc_ledger_row(ledger, (int)allgathers[i].slot);
-    rows[i] = (struct tagc_ledger_row){.shard = allgathers[i].signature.count,
+    rows[i] = (struct tagc_ledger_row){.count = allgathers[i].signature.count,
+                                       .shard = allgathers[i].signature.count,
                                        .kind = slot->kind,
                                        .unit = slot->unit,
                                        .allgather = {.again = allgathers[i].again, .reason = TAGC_REASON_warm_up}};
@@ -219,6 +223,7 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_decision_inputs *inputs = is_auto ? calloc(count ? count : 1, sizeof *inputs) : NULL;
   struct tagc_retune *retune = has_budget ? tagc_retune_make(count) : NULL;
+  bool all_reduces = false;
   if (!rows || (is_auto && !inputs) || (has_budget && !retune)) {
     free(rows);
     free(inputs);
@@ -226,10 +231,9 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     return false;
   }
   for (size_t i = 0; i < count; i++) {
-    rows[i].shard = slots[i].signature.count;
-    ledger->all_reduces = slots[i].signature.collective == TAGC_COLL_ALL_REDUCE;
-    if (ledger->all_reduces)
-      rows[i].shard /= (uint64_t)ledger->nranks;
+    all_reduces = slots[i].signature.collective == TAGC_COLL_ALL_REDUCE;
+    rows[i].count = slots[i].signature.count;
+    rows[i].shard = all_reduces ? rows[i].count / (uint64_t)ledger->nranks : rows[i].count;
     rows[i].unit = slots[i].unit;
     rows[i].kind = TAGC_LAYER_OTHER;
     snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);
@@ -244,7 +248,8 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     }
   }
   pthread_mutex_lock(&lock); /* the report may be under way */
-  take_over_totals(ledger, rows, count);
+  take_over_totals(ledger, rows, count, all_reduces);
+  ledger->all_reduces = all_reduces;
   free(ledger->rows);
   free(ledger->inputs);
   free(ledger->retune);

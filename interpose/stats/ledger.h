@@ -59,7 +59,7 @@ struct tagc_ledger_times {
 /* One slot, or everything without one. Traffic is that of this rank (kernels/codec/cost.h). */
 struct tagc_ledger_row {
   char name[TAGC_LAYER_NAME];
-  uint64_t shard;            /* elements of a shard */
+  uint64_t count, shard;     /* elements as the program gives them to NCCL, and of a shard */
   enum tagc_layer_kind kind; /* of its layer */
   uint32_t unit;             /* in forward order */
   struct tagc_range home;    /* place of its gradients in registered memory, if it is constant; number 0: unknown */

@@ -90,8 +90,9 @@ int tagc_family_forward(enum tagc_family family, const char *name) {
   if (at)
     return (int)(at - forward);
   for (int i = 0; forward && i < (int)(sizeof ends / sizeof *ends); i++) {
-    const char *const rest = name + strlen(ends[i]);
-    if (strncmp(name, ends[i], strlen(ends[i])) == 0 && (!*rest || !strcmp(rest, ".weight") || !strcmp(rest, ".bias")))
+    const size_t length = strlen(ends[i]);
+    if (strncmp(name, ends[i], length) == 0 &&
+        (!name[length] || !strcmp(name + length, ".weight") || !strcmp(name + length, ".bias")))
       return i;
   }
   return -1;

@@ -12,13 +12,14 @@
  *             post_backward(); with pp, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync(): parameters
  *             stay until the last micro-batch
  *   zero1, 2  DeepSpeed, deepspeed/runtime/zero/stage_1_and_2.py, reduce_independent_p_g_buckets_and_remove_grads(),
- *             average_tensor(), allreduce_and_scatter(), and all_gather_dp_groups() of runtime/utils.py; one group of
- * parameters, padded to twice the ranks (nccl_start_alignment_factor) zero3     deepspeed/runtime/zero/stage3.py,
- * reduce_independent_p_g_buckets_and_remove_grads(), and deepspeed/runtime/comm/coalesced_collectives.py,
- * reduce_scatter_coalesced(): as zero2, each parameter padded to the ranks. partitioned_param_coordinator.py,
- * fetch_sub_module(): parameters stay from the forward to the backward pass if they are used again within 1e9 elements
- * (max_reuse_distance), so those of a model of up to 5e8 are gathered once in a micro-batch; in how many calls depends
- * on prefetching. Those of up to 100,000 elements (param_persistence_threshold) are gathered one by one behind the step
+ *             average_tensor(), allreduce_and_scatter(), and all_gather_dp_groups() of runtime/utils.py; one group
+ *             of parameters, padded to twice the ranks (nccl_start_alignment_factor)
+ *   zero3     deepspeed/runtime/zero/stage3.py, reduce_independent_p_g_buckets_and_remove_grads(), and
+ *             deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): as zero2, each parameter
+ *             padded to the ranks. partitioned_param_coordinator.py, fetch_sub_module(): parameters stay from the
+ *             forward to the backward pass if they are used again within 1e9 elements (max_reuse_distance), so those
+ *             of a model of up to 5e8 are gathered once in a micro-batch; in how many calls depends on prefetching.
+ *             Those of up to 100,000 elements (param_persistence_threshold) are gathered one by one behind the step
  *   megatron  megatron/core/distributed/param_and_grad_buffer.py, _ParamAndGradBuffer.__init__() and
  *             start_grad_sync(); distributed_data_parallel.py has the size of buckets
  */

@@ -411,7 +411,7 @@ static int refuse_foreign(const struct request *request, const struct command *c
                  {"sequence", FORECAST, request->sequence_count},
                  {"gradients", FORECAST, request->gradients >= 0},
                  {"bucket", FORECAST, request->bucket},
-                 {"local", FORECAST, request->local},
+                 {"ranks-per-host", FORECAST, request->local},
                  {"json", FORECAST, request->json}};
   enum { COUNT = sizeof options / sizeof *options };
   char accepted[160] = "none of the options";

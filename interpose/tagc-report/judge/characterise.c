@@ -256,18 +256,23 @@ static bool add_traits_groups(struct tagc_traits *traits, const struct tagc_sum_
   return true;
 }
 
-/* The messages that neither have times themselves nor are in groups with one. */
+/* The messages that neither have times themselves nor are in groups with one. NCCL's profiler times those in groups,
+ * too: which of them have both is not known, so as many as can be. */
 static void count_untimed(struct tagc_traits *traits, const struct tagc_summary *summary) {
+  double by_profiler = 0, in_groups = 0;
   for (size_t i = 0; i < traits->count; i++) {
     const struct tagc_traits_row *row = &traits->rows[i];
     if (tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, row->function, "ncclSend") ||
-        tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, row->function, "ncclRecv"))
-      traits->untimed += row->calls - (double)(row->plain.calls + row->packed.calls);
+        tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, row->function, "ncclRecv")) {
+      const double timed = (double)(row->plain.calls + row->packed.calls);
+      traits->untimed += row->calls - (row->by_thread ? timed : 0);
+      by_profiler += row->by_thread ? 0 : timed;
+    }
   }
   for (size_t i = 0; i < traits->group_count; i++)
-    traits->untimed -= (double)traits->groups[i].sum.all.groups *
-                       ((double)traits->groups[i].sum.sends + (double)traits->groups[i].sum.receives);
-  traits->untimed = fmax(traits->untimed, 0);
+    in_groups += (double)traits->groups[i].sum.all.groups *
+                 ((double)traits->groups[i].sum.sends + (double)traits->groups[i].sum.receives);
+  traits->untimed = fmax(traits->untimed - fmax(by_profiler, in_groups), 0);
 }
 
 bool tagc_traits_find(const struct tagc_summary *summary, struct tagc_traits *traits) {

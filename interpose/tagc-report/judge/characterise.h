@@ -10,8 +10,8 @@
  *             when they are done, for calls outside of groups. Both include the wait for the last rank, which
  *             nccl-tests avoids by a barrier.
  * Groups      A message between two ranks in a group returns at once: there the end of the group has a time, that of
- * all its messages. It is known on the same hosts, for groups of nothing else. Otherwise only NCCL's profiler has times
- * of such messages.
+ *             all its messages. It is known on the same hosts, for groups of nothing else. Otherwise only NCCL's
+ *             profiler has times of such messages.
  */
 #ifndef INTERPOSE_TAGC_REPORT_JUDGE_CHARACTERISE_H
 #define INTERPOSE_TAGC_REPORT_JUDGE_CHARACTERISE_H

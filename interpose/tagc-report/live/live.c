@@ -316,7 +316,9 @@ bool tagc_live_is_of_job(const struct tagc_live *live, const struct tagc_live_ra
 }
 
 enum tagc_live_state tagc_live_state(const struct tagc_live *live, double now) {
-  enum tagc_live_state state = live->count ? TAGC_LIVE_ENDED : TAGC_LIVE_RUNNING;
+  enum tagc_live_state state = TAGC_LIVE_ENDED;
+  if (!live->count)
+    return now - live->began < TAGC_LIVE_GONE_SECONDS ? TAGC_LIVE_RUNNING : TAGC_LIVE_GONE;
   for (size_t i = 0; i < live->count; i++) {
     const struct tagc_live_rank *r = &live->ranks[i];
     if (r->ended || *r->follow.why || !tagc_live_is_of_job(live, r))

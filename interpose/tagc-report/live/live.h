@@ -75,6 +75,7 @@ struct tagc_live_rank {
 };
 
 struct tagc_live {
+  double began; /* when somebody began to look, in seconds since 1970 */
   struct tagc_live_rank *ranks;
   size_t count;
   bool no_memory;
@@ -83,7 +84,7 @@ struct tagc_live {
 /* Reads what is new in these traces, of which some may be new themselves, and some may come later. */
 void tagc_live_read(struct tagc_live *live, const struct tagc_paths *paths);
 
-/* GONE: all ranks have ended or are silent for TAGC_LIVE_GONE_SECONDS. RUNNING: also without any rank. */
+/* GONE: all ranks have ended or are silent for TAGC_LIVE_GONE_SECONDS, or none has come in that time. */
 enum tagc_live_state { TAGC_LIVE_RUNNING, TAGC_LIVE_GONE, TAGC_LIVE_ENDED };
 enum tagc_live_state tagc_live_state(const struct tagc_live *live, double now);
 void tagc_live_free(struct tagc_live *live);

@@ -147,7 +147,7 @@ static void read_traces(struct tagc_live *live, char *const *words) {
 
 int tagc_live_run(const char *program, char *const *words, double interval) {
   struct terminal t = open_terminal();
-  struct tagc_live live = {.count = 0};
+  struct tagc_live live = {.began = (double)time(NULL)};
   enum tagc_live_state state = TAGC_LIVE_RUNNING;
   bool over = false, written = true;
   while (!over && written) {

@@ -18,7 +18,10 @@ static void add_message(struct tagc_load *g, struct tagc_open_group *open, const
   group->comm = key->comm;
   group->sends += send;
   group->receives += receive;
-  tagc_sum_add(&group->bytes, count * (type ? tagc_sum_element(type) : 0));
+  uint64_t bytes;
+  if (__builtin_mul_overflow(count, type ? tagc_sum_element(type) : 0, &bytes))
+    bytes = UINT64_MAX;
+  tagc_sum_add(&group->bytes, bytes);
   if (open->place) /* an end of it that came before was none of this message */
     g->groups[open->place - 1].ns = 0;
 }

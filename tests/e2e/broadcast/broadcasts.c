@@ -6,7 +6,7 @@
  *
  *   broadcasts ROUNDS [cuda] [tensors=N] [count=N] [type=TYPE] [permille=N] [roots=N] [apart|bcast|config] [ctas]
  *              [groups] [split=N] [alike] [shuffle] [skip] [jump=ROUND] [hostile] [mixed] [others] [trains]
- * [file=CALLS] [scale=N] [streams] [odd=ROUND] [foreign] [captured=ROUND]
+ *              [file=CALLS] [scale=N] [streams] [odd=ROUND] [foreign] [captured=ROUND]
  *
  * cuda       on device memory, under launch --cuda, instead of host memory
  * permille   so many elements of a thousand change by one step from round to round; the default is 10

@@ -150,7 +150,7 @@ static void remove_followed(size_t count) {
 
 static void test_job(void) {
   struct trace_job job = trace_job_usual(2, 40, 3);
-  struct tagc_live live = {.count = 0};
+  struct tagc_live live = {.began = 2e9};
   struct tagc_live_screen screen = {.columns = 80, .rows = 24, .now = 2e9};
   struct tagc_ab_figures figures;
   job.window = 5;
@@ -161,6 +161,7 @@ static void test_job(void) {
   snprintf(later, sizeof later, "%s/later", folder);
   tagc_live_read(&live, &none_yet);
   ok(!live.count && tagc_live_state(&live, screen.now) == TAGC_LIVE_RUNNING, "a path that may come later is no rank");
+  ok(tagc_live_state(&live, screen.now + 3600) == TAGC_LIVE_GONE, "nobody waits for it for an hour");
   has_line(draw(&live, &screen), "waiting for traces", "without traces it waits");
   char **paths = trace_job_write(&job, folder, "job");
   struct tagc_summary *summary = tagc_sum_read(paths, 2);

@@ -137,6 +137,7 @@ static void others(void) {
        "what is told is of the calls as they are now: %.0f ns, error %g", retune()->outcome.ns,
        retune()->outcome.error);
     ok(calls(3) == ncclSuccess && meetings == table[i].meetings, "and calls go on");
+    ok(!plain || retune()->outcome.changed == 1, "and of what has changed: %u slots", retune()->outcome.changed);
     double ratios[2];
     tagc_retune_measure(retune(), ratios);
     ok((ratios[0] > 0) == plain && (ratios[1] > 0) == !plain, "their times count as those of %s calls",
