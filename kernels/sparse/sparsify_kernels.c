@@ -100,6 +100,8 @@ static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *blo
     mask |= (uint32_t)large << lane;
   }
   list->bitmap[local] = mask;
+  if (list->count > shard->memory->room) /* later vectors have a line's memory behind it, no more */
+    tagc_sparsify_put_back(shard, stripe);
 }
 
 /* One complete line, `local` in its stripe. */

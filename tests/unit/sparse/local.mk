@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sparse/: the codec sparse.
-unit_tests += %D%/test_sparse
+unit_tests += %D%/test_full_list %D%/test_sparse
 if HAVE_CXX
 cuda_tests += %D%/test_choose_cuda %D%/test_cuda
 %C%_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
