@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/codec/exceptions.h"
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/variant.h"
 #include "kernels/none/exact.h"
@@ -69,10 +70,20 @@ void tagc_levels_add(const struct tagc_job *job, int shard, uint64_t i, const st
     add_term(to, i, terms == 1 ? term : tagc_load(tagc_levels_own_values(job, shard, (int)l), i, job->shape.dtype));
 }
 
-static void clear_rest(const struct tagc_job *job, const struct tagc_levels_message *message) {
+static bool has_exceptional_values(const struct tagc_job *job, int shard) {
+  for (int l = 0; l < job->shape.local; l++)
+    for (uint64_t i = 0; i < job->shape.n; i++)
+      if (tagc_is_exception(tagc_bits_of(tagc_load(tagc_levels_own_values(job, shard, l), i, job->shape.dtype))))
+        return true;
+  return false;
+}
+
+static void clear_rest(const struct tagc_job *job, int shard, const struct tagc_levels_message *message) {
   uint8_t *const end = (uint8_t *)(message->terms + message->capacity);
-  const uint32_t used = *message->count == TAGC_LEVELS_FULL ? message->capacity : *message->count;
+  const bool full = *message->count == TAGC_LEVELS_FULL;
+  const uint32_t used = full ? message->capacity : *message->count;
   memset(message->count + 1, 0, TAGC_LEVELS_HEAD_BYTES - sizeof *message->count);
+  message->count[1] = full && has_exceptional_values(job, shard);
   memset(message->sums + job->shape.n, 0,
          (size_t)((uint8_t *)message->places - (uint8_t *)(message->sums + job->shape.n)));
   memset(message->places + used, 0, (size_t)(message->capacity - used) * sizeof *message->places);
@@ -86,7 +97,7 @@ void tagc_levels_encode(struct tagc_job *job) {
     const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, at);
     *message.count = 0;
     TAGC_OF_VARIANT(tagc_none)->add_local(job, shard, &message);
-    clear_rest(job, &message);
+    clear_rest(job, shard, &message);
   }
   job->stats->selected += ((uint64_t)job->shape.nranks - 1) * job->shape.n;
   job->stats->residual_norm2 = 0;
@@ -124,16 +135,34 @@ static void complete_sums(const struct tagc_job *job, int host) {
       ((uint16_t *)job->recv)[message.places[e]] = (uint16_t)tagc_levels_exact_sum(job, message.places[e]);
 }
 
+static bool are_exceptional(const float *values, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++)
+    if (tagc_is_exception(tagc_bits_of(values[i])))
+      return true;
+  return false;
+}
+
+/* Of the terms of a message, and, if the vectors do not add its sums yet, of these. */
+static bool has_exceptions(const struct tagc_job *job, int host, bool sums) {
+  const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, tagc_levels_message_of(job, host));
+  if (*message.count == TAGC_LEVELS_FULL)
+    return sums && message.count[1];
+  return are_exceptional(message.terms, tagc_levels_entries(&message)) ||
+         (sums && are_exceptional(message.sums, job->shape.n));
+}
+
 void tagc_levels_decode(struct tagc_job *job) {
   bool all = true;
   for (int host = 0; host < job->shape.nranks; host++)
     all &= host == job->rank || tagc_levels_has_sums(job, host);
   job->wants_values = !all && !job->has_values;
-  job->surplus_seen = false;
+  job->surplus_seen = job->nonfinite_seen = false;
+  for (int host = 0; host < job->shape.nranks && !job->nonfinite_seen; host++)
+    job->nonfinite_seen = has_exceptions(job, host, job->wants_values);
   if (job->wants_values)
     return;
   const tagc_fpmode mode = tagc_fpmode_enter();
-  job->nonfinite_seen = TAGC_OF_VARIANT(tagc_none)->exact_levels(job);
+  job->nonfinite_seen |= TAGC_OF_VARIANT(tagc_none)->exact_levels(job);
   for (int host = 0; host < job->shape.nranks; host++)
     if (tagc_levels_has_sums(job, host))
       complete_sums(job, host);

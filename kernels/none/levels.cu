@@ -90,11 +90,22 @@ DEVICE uint64_t add_entries(const struct tagc_levels_call &levels, uint32_t shar
   return before;
 }
 
+/* Have the values of a shard that a group of threads looks at exceptions? */
+DEVICE bool has_exceptional_values(const struct tagc_levels_call &levels, uint32_t shard) {
+  const struct tagc_cuda_call &call = levels.call;
+  bool seen = false;
+  for (uint32_t local = 0; local < levels.local; local++)
+    for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x)
+      seen |= tagc_is_exception(
+        tagc_bits_of(tagc_load(own_values_of(levels, shard, local), i, (enum tagc_dtype)call.dtype)));
+  return __syncthreads_or(seen);
+}
+
 DEVICE void close_message(const struct tagc_levels_call &levels, uint32_t shard) {
   const struct tagc_cuda_call &call = levels.call;
   const struct tagc_levels_message message = message_to(levels, shard);
   const uint64_t entries = add_entries(levels, shard, message.capacity);
-  const bool full = entries > message.capacity;
+  const bool full = entries > message.capacity, exceptional = full && has_exceptional_values(levels, shard);
   uint32_t *const pad = (uint32_t *)(message.sums + call.n);
   for (uint32_t i = (full ? message.capacity : (uint32_t)entries) + threadIdx.x; i < message.capacity;
        i += blockDim.x) {
@@ -107,7 +118,10 @@ DEVICE void close_message(const struct tagc_levels_call &levels, uint32_t shard)
   if (threadIdx.x < message.places - pad)
     pad[threadIdx.x] = 0;
   if (threadIdx.x < TAGC_LEVELS_HEAD_BYTES / sizeof(uint32_t))
-    message.count[threadIdx.x] = threadIdx.x > 0 ? 0 : full ? TAGC_LEVELS_FULL : (uint32_t)entries;
+    message.count[threadIdx.x] = threadIdx.x > 1    ? 0
+                                 : threadIdx.x == 1 ? exceptional
+                                 : full             ? TAGC_LEVELS_FULL
+                                                    : (uint32_t)entries;
 }
 
 DEVICE void close_messages(const struct tagc_levels_call &levels) {
@@ -221,13 +235,25 @@ DEVICE void add_host(const struct tagc_levels_call &levels, uint32_t host, uint3
   }
 }
 
+/* Do the terms that this thread looks at have exceptions? */
+DEVICE bool has_exceptional_terms(const struct tagc_levels_call &levels) {
+  bool seen = false;
+  for (uint32_t host = 0; host < levels.call.nranks; host++) {
+    const struct tagc_levels_message message = message_from(levels, host);
+    const uint32_t entries = *message.count == TAGC_LEVELS_FULL ? 0 : tagc_levels_entries(&message);
+    for (uint32_t e = blockIdx.x * blockDim.x + threadIdx.x; e < entries; e += gridDim.x * blockDim.x)
+      seen |= tagc_is_exception(tagc_bits_of(message.terms[e]));
+  }
+  return seen;
+}
+
 DEVICE void decode_hosts(const struct tagc_levels_call &levels) {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
   const struct tagc_cuda_call &call = levels.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const struct tagc_exact_quotient by = tagc_exact_quotient_of((uint32_t)call.divisor);
   const uint32_t span = tagc_exact_span(call.nranks * levels.local, TAGC_FLOAT32);
-  bool seen = false;
+  bool seen = has_exceptional_terms(levels);
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
     const uint32_t count = count_of(call, block);
     struct precise_sums<double> sums;

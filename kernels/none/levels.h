@@ -3,7 +3,8 @@
  *
  * Before     The ranks of a host exchange their values, so that each has those of `local` ranks for its shards.
  * Payload    Exchange A2A, for 16-bit types alone:
- *              count    of the list's entries, or TAGC_LEVELS_FULL; padded to 16 bytes
+ *              count    of the list's entries, or TAGC_LEVELS_FULL; then 1 if the values that such a message lacks
+ *                       have exceptions (codec/exceptions.h), else 0; padded to 16 bytes
  *              sums     n fp32, padded to 16 bytes
  *              places   capacity uint32: the elements of the list's entries, ascending
  *              terms    capacity fp32: what is added to the sum of that element; an element may have several
@@ -17,7 +18,8 @@
  *            values, as flat, in one more exchange of these two alone (job->values), and decodes behind it.
  * On a GPU   The message is made by prepare, and exponents tell all ranks whether some message lacks its sums, before
  *            any is sent (levels.cu): a flag of TAGC_LEVELS_FLAG_BYTES a shard.
- * Specials   NaN and infinities are sums: those of fp64, which keep them.
+ * Specials   NaN and infinities are sums: those of fp64, which keep them. The owner sees exceptions in sums and terms,
+ * or is told of them by a message that is full: ranks agree about the call before its values come.
  *
  * Threads    As in codec.h.
  */

@@ -25,6 +25,9 @@ struct layout_of_ranks {
   bool mixed; /* every rank is on another host than its number says */
 };
 
+/* Does an owner know of exceptions, before it may have to wait for values, and at the end? */
+static bool told[HOSTS], knows[HOSTS];
+
 static struct tagc_codec_stats ignored;
 
 /* The rank in place l of a host. */
@@ -81,6 +84,7 @@ static int run_chunk(const struct layout_of_ranks *r, struct tagc_job *job) {
     }
   for (int h = 0; h < r->hosts; h++) {
     codec->decode(&job[h]);
+    told[h] |= job[h].nonfinite_seen;
     if (job[h].wants_values) {
       for (int from = 0; from < r->hosts; from++)
         if (from != h && codec->levels->lacks_sums(&job[h], job[h].message_in + (size_t)from * bytes))
@@ -88,6 +92,7 @@ static int run_chunk(const struct layout_of_ranks *r, struct tagc_job *job) {
       job[h].has_values = true;
       codec->decode(&job[h]);
     }
+    knows[h] |= job[h].nonfinite_seen;
     free(memory[h]);
   }
   return lacking;
@@ -99,6 +104,8 @@ static int run(const struct layout_of_ranks *r, int depth) {
   int lacking = 0;
   memset(came, 0xa5, sizeof came);
   memset(result, 0xa5, sizeof result);
+  memset(told, 0, sizeof told);
+  memset(knows, 0, sizeof knows);
   for (int h = 0; h < r->hosts; h++) {
     send[h] = sim_memory((size_t)r->local * (size_t)r->hosts * r->n * sizeof **send);
     gather_values(r, h, send[h]);
@@ -129,6 +136,23 @@ static uint64_t count_wrong(const struct layout_of_ranks *r) {
   return wrong;
 }
 
+/* Owners that do not know of a value of 2^120 and more, or take others for it. Sums may reach it alone: by 16 values.
+ */
+static int count_unaware(const struct layout_of_ranks *r) {
+  int unaware = 0;
+  for (int owner = 0; owner < r->hosts; owner++) {
+    uint32_t most = 0;
+    for (int rank = 0; rank < r->hosts * r->local; rank++)
+      for (uint64_t i = 0; i < r->n; i++) {
+        const uint32_t bits = tagc_bits_of(tagc_load(value[rank], (uint64_t)owner * r->n + i, r->dtype)) & 0x7fffffffu;
+        most = bits > most ? bits : most;
+      }
+    const bool must = most >= TAGC_EXCEPTION_BITS, may = most >= TAGC_EXCEPTION_BITS - (4u << 23);
+    unaware += must ? !told[owner] || !knows[owner] : !may && (told[owner] || knows[owner]);
+  }
+  return unaware;
+}
+
 static void fill(const struct layout_of_ranks *r, enum family family) {
   for (int rank = 0; rank < r->hosts * r->local; rank++)
     for (uint64_t i = 0; i < (uint64_t)r->hosts * r->n; i++)
@@ -142,6 +166,7 @@ static void check_family(const struct layout_of_ranks *r, enum family family, in
   ok(wrong == 0, "%s, %d hosts of %d, n=%llu, divided by %u, family %d: exact (%d messages without sums, %llu wrong)",
      types[r->dtype], r->hosts, r->local, (unsigned long long)r->n, r->divisor, family, lacking,
      (unsigned long long)wrong);
+  ok(count_unaware(r) == 0, "owners know of exceptions, those whose values come later, too");
   ok(family == NORMAL                                           ? lacking == 0
      : family == ANY && r->n > 500 && r->dtype == TAGC_BFLOAT16 ? lacking > 0
                                                                 : true,
@@ -192,6 +217,7 @@ static void check_specials(enum tagc_dtype dtype) {
                             {1, 1, 1, -INFINITY, large, large},
                             {large, large, large, -large, -large, -large},
                             {large, large, 1, -large, -large, 1},
+                            {1, 2, 3, large, large, 1},
                             {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f}};
   enum { CASES = sizeof cases / sizeof *cases };
   struct layout_of_ranks r = {2, 3, 64 * CASES, dtype, 1, false};
@@ -199,7 +225,30 @@ static void check_specials(enum tagc_dtype dtype) {
     for (uint64_t i = 0; i < (uint64_t)r.hosts * r.n; i++)
       tagc_store(value[rank], i, dtype, cases[i % CASES][rank]);
   run(&r, 1);
-  ok(count_wrong(&r) == 0, "%s: specials", types[dtype]);
+  ok(count_wrong(&r) == 0 && count_unaware(&r) == 0, "%s: specials", types[dtype]);
+  for (int only = 0; only < CASES; only++) {
+    for (int rank = 0; rank < 6; rank++)
+      for (uint64_t i = 0; i < (uint64_t)r.hosts * r.n; i++)
+        tagc_store(value[rank], i, dtype, i % r.n == 5 ? cases[only][rank] : 1);
+    run(&r, 1);
+    ok(count_wrong(&r) == 0 && count_unaware(&r) == 0, "%s: case %d alone", types[dtype], only);
+  }
+}
+
+/* Lists that are full, and one value among them that is none. */
+static void check_told(enum tagc_dtype dtype) {
+  const float others[] = {INFINITY, NAN, dtype == TAGC_FLOAT16 ? INFINITY : 0x1p125f, 1};
+  struct layout_of_ranks r = {2, 3, 1000, dtype, 1, false};
+  for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+    for (int at = 0; at < 6; at++) {
+      for (int rank = 0; rank < 6; rank++)
+        for (uint64_t i = 0; i < (uint64_t)r.hosts * r.n; i++)
+          tagc_store(value[rank], i, dtype, ldexpf(1, rank % 3 == 0 ? 12 : rank % 3 == 1 ? -12 : 0));
+      tagc_store(value[at], 17, dtype, others[k]);
+      const int lacking = run(&r, 1);
+      ok(count_wrong(&r) == 0 && count_unaware(&r) == 0, "%s: %g of rank %d, %d messages without sums", types[dtype],
+         (double)others[k], at, lacking);
+    }
 }
 
 /* The same values, on hosts of other sizes and in another order: the same bits. */
@@ -267,6 +316,7 @@ static void check_all(void) {
   for (int dtype = TAGC_FLOAT16; dtype <= TAGC_BFLOAT16; dtype++) {
     check_families((enum tagc_dtype)dtype);
     check_specials((enum tagc_dtype)dtype);
+    check_told((enum tagc_dtype)dtype);
     check_ties((enum tagc_dtype)dtype);
     check_hosts((enum tagc_dtype)dtype);
   }
