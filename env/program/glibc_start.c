@@ -6,6 +6,7 @@
  * Since 2.34 the start file gives no `init`, and libc finds the constructors itself. An older libc does not.
  */
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 typedef int main_function(int argc, char **argv, char **environment);
@@ -37,6 +38,13 @@ int __wrap___libc_start_main(main_function *main, int argc, char **argv, init_fu
   return tagc_first_libc_start(main, argc, argv, init ? init : run_constructors, fini, end_loader, stack_end);
 }
 
-/* For libelf.a, which was not compiled with env/glibc.h. */
+/* For libelf.a and libjansson.a, which were not compiled with env/glibc.h. Headers from 2.38 on gave them C23's names,
+ * which the linker turns into these (--wrap, too). */
 int tagc_plain_fstat(int file, struct stat *status) __asm__("fstat") __attribute__((visibility("hidden")));
 int tagc_plain_fstat(int file, struct stat *status) { return fstat(file, status); }
+
+long __wrap___isoc23_strtol(const char *text, char **end, int base);
+long __wrap___isoc23_strtol(const char *text, char **end, int base) { return strtol(text, end, base); }
+
+long long __wrap___isoc23_strtoll(const char *text, char **end, int base);
+long long __wrap___isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }
