@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # man/: the manual. Its lists come from the tables of the library.
 tables_sources = man/print_tables.c env/tagc-run/run.h env/tagc-run/name.c
+EXTRA_DIST += $(tables_sources)
 tables_needed = env/log.c env/program/terminal.c env/options.c env/signals.c env/units.c layermap/model/kinds.c
 if CROSS_COMPILING
 man/print_tables$(EXEEXT): $(tables_sources) $(tables_needed) env/options.def interpose/nccl/entries.def interpose/metrics/metrics.def interpose/policy/reasons.def kernels/codec/codecs.def
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && out=`pwd`/$@ && cd $(srcdir) && \
 	  $(CC_FOR_BUILD) -D_GNU_SOURCE -I. -o "$$out" $(filter %.c,$(tables_sources) $(tables_needed)) -lpthread
 CLEANFILES += man/print_tables$(EXEEXT)
-EXTRA_DIST += $(tables_sources)
 else
 noinst_PROGRAMS += man/print_tables
 man_print_tables_SOURCES = $(tables_sources)
