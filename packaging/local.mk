@@ -67,7 +67,7 @@ EXTRA_DIST += %D%/debian/changelog %D%/debian/control %D%/debian/copyright %D%/d
   %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/recipe.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
   %D%/container/Dockerfile.wheel
 tarball = $(distdir).tar.xz
-package_needs = @needs() { command -v "$$1" >/dev/null || { echo "make $@: there is no $$1 (Debian: apt-get install $$2)" >&2; exit 1; }; }; needs
+package_needs = @needs() { command -v "$$1" >/dev/null || { echo "make $(@:-needs=): there is no $$1 (Debian: apt-get install $$2)" >&2; exit 1; }; }; needs
 
 # A short test of what was built: of a build with other flags than the usual ones.
 units_package = tests/unit/codec/test_bits tests/unit/codec/test_residual tests/unit/dense/test_values \
@@ -78,12 +78,13 @@ check-package:
 	@$(MAKE) $(AM_MAKEFLAGS) check check_DATA= check_PROGRAMS='$(programs_package)' \
 	  TESTS='$(units_package) tests/e2e/nccl/passthrough.test tests/e2e/project/hardening.test'
 
-$(tarball): $(am__DIST_COMMON) $(DISTFILES)
+# Always made anew: some of its contents are whole folders, whose files make does not know. One rule makes it for all packages,
+# so that two at a time are possible.
+$(tarball):
 	@$(MAKE) $(AM_MAKEFLAGS) -s dist-xz >/dev/null
 
-deb:
-	$(package_needs) dpkg-buildpackage 'dpkg-dev debhelper'
-	@$(MAKE) $(AM_MAKEFLAGS) -s $(tarball)
+deb-needs: ; $(package_needs) dpkg-buildpackage 'dpkg-dev debhelper'
+deb: deb-needs $(tarball)
 	@rm -rf packaging/deb && $(MKDIR_P) packaging/deb '$(packages)'
 	@tar -xf $(tarball) -C packaging/deb
 	@cp -R packaging/deb/$(distdir)/packaging/debian packaging/deb/$(distdir)/debian
@@ -95,9 +96,8 @@ deb:
 	@rm -rf packaging/deb/$(distdir) && ls $(packages)/tagc_$(VERSION)-1_*.deb
 
 # On a system of other packages rpmbuild cannot know that what is needed is there: RPMBUILD_FLAGS=--nodeps.
-rpm:
-	$(package_needs) rpmbuild 'rpm'
-	@$(MAKE) $(AM_MAKEFLAGS) -s $(tarball)
+rpm-needs: ; $(package_needs) rpmbuild 'rpm'
+rpm: rpm-needs $(tarball)
 	@rm -rf packaging/rpm.tree && $(MKDIR_P) packaging/rpm.tree/SOURCES '$(packages)'
 	@cp $(tarball) packaging/rpm.tree/SOURCES/
 	@sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/rpm/tagc.spec >packaging/rpm.tree/tagc.spec
@@ -118,4 +118,6 @@ conda-recipe: $(tarball)
 	@cp $(srcdir)/packaging/conda/build.sh '$(packages)/conda/'
 	$(AM_V_GEN)sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/conda/recipe.yaml >'$(packages)/conda/recipe.yaml'
 	@ls '$(packages)/conda/recipe.yaml'
-.PHONY: check-package deb rpm modulefile conda-recipe
+.PHONY: check-package $(tarball) deb deb-needs rpm rpm-needs modulefile conda-recipe
+
+distclean-local: ; rm -rf dist packaging/deb packaging/rpm.tree packaging/rpm.log $(PACKAGE)-*.tar.xz
