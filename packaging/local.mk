@@ -64,7 +64,7 @@ mostlyclean-local: ; rm -rf $(wheel_tree) auditwheel
 # -- packages of distributions, built from the tarball -------------------------------------------------------------------
 EXTRA_DIST += %D%/debian/changelog %D%/debian/control %D%/debian/copyright %D%/debian/rules %D%/debian/source/format \
   %D%/debian/tagc.lintian-overrides %D%/debian/tagc.triggers \
-  %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/recipe.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
+  %D%/rpm/tagc.spec %D%/conda/build.sh %D%/conda/recipe.yaml %D%/conda/variants.yaml %D%/lmod/tagc.lua.in %D%/container/Dockerfile \
   %D%/container/Dockerfile.wheel
 tarball = $(distdir).tar.xz
 package_needs = @needs() { command -v "$$1" >/dev/null || { echo "make $(@:-needs=): there is no $$1 (Debian: apt-get install $$2)" >&2; exit 1; }; }; needs
@@ -115,7 +115,7 @@ modulefile:
 conda-recipe: $(tarball)
 	@rm -rf '$(packages)/conda' && $(MKDIR_P) '$(packages)/conda'
 	@cp $(tarball) '$(packages)/'
-	@cp $(srcdir)/packaging/conda/build.sh '$(packages)/conda/'
+	@cp $(srcdir)/packaging/conda/build.sh $(srcdir)/packaging/conda/variants.yaml '$(packages)/conda/'
 	$(AM_V_GEN)sed 's/@VERSION''@/$(VERSION)/g' $(srcdir)/packaging/conda/recipe.yaml >'$(packages)/conda/recipe.yaml'
 	@ls '$(packages)/conda/recipe.yaml'
 .PHONY: check-package $(tarball) deb deb-needs rpm rpm-needs modulefile conda-recipe

@@ -8,6 +8,8 @@ import tempfile
 from rattler_build import Package, RattlerBuildError, Stage0Recipe, ToolConfiguration, VariantConfig
 from rattler_build.progress import SimpleProgressCallback
 
+# The compiler and the C library are those of Debian; variants.yaml asks for a version of the library.
+VERSION = "2.28"
 REQUIRED = ("gcc_linux-64", "gcc_linux-aarch64", "sysroot_linux-64", "sysroot_linux-aarch64", "make", "elfutils", "jansson", "uthash")
 
 
@@ -25,16 +27,17 @@ def make_channel(channel):
     with tempfile.TemporaryDirectory() as folder:
         recipe = pathlib.Path(folder, "recipe.yaml")
         for name in REQUIRED:
-            recipe.write_text(f"package: {{name: {name}, version: '1'}}\nbuild: {{script: 'true'}}\n")
+            recipe.write_text(f"package: {{name: {name}, version: '{VERSION}'}}\nbuild: {{script: 'true'}}\n")
             build(recipe, channel)
 
 
 def main(recipe, channel):
     channel = pathlib.Path(channel).resolve()
     make_channel(channel)
-    variants = VariantConfig({"c_compiler": ["gcc"], "c_stdlib": ["sysroot"]})
+    recipe = pathlib.Path(recipe).resolve()
+    variants = VariantConfig.from_file(str(recipe.with_name("variants.yaml")))
     try:
-        package = Package.from_file(str(build(pathlib.Path(recipe).resolve(), channel, variants)))
+        package = Package.from_file(str(build(recipe, channel, variants)))
     except RattlerBuildError as error:
         sys.exit(f"build_recipe.py: {error}")
     for name in sorted(package.files):
