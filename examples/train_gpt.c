@@ -9,7 +9,6 @@
  * The sequence is the same in every step. All results depend only on the options and the number of ranks: equal runs
  * give equal bits.
  */
-#include <cblas.h>
 #include <errno.h>
 #include <math.h>
 #include <nccl.h>

@@ -4,9 +4,13 @@
  */
 #include "examples/gpt/layers.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
+#ifdef CBLAS_OF_OPENBLAS /* Fedora has it in a folder of its own */
+#include <openblas/cblas.h>
+#else
+#include <cblas.h>
+#endif
 
 #include "examples/gpt/fast_exp.h"
 
