@@ -5,7 +5,13 @@ bashcompletiondir = $(datadir)/bash-completion/completions
 zshcompletiondir = $(datadir)/zsh/site-functions
 bashcompletion_DATA = completions/bash/tagc-run $(by_help)
 zshcompletion_DATA = completions/zsh/_tagc-run completions/zsh/_tagc
-by_help = completions/bash/tagc-bench completions/bash/tagc-doctor completions/bash/tagc-map completions/bash/tagc-report
+by_help = completions/bash/tagc-bench completions/bash/tagc-report
+if HAVE_LIBELF
+by_help += completions/bash/tagc-doctor
+endif
+if HAVE_JANSSON
+by_help += completions/bash/tagc-map
+endif
 CLEANFILES += completions/bash/tagc-run completions/zsh/_tagc-run $(by_help)
 
 completions/bash/tagc-run: completions/bash/tagc-run.in man/print_tables$(EXEEXT) ; $(from_tables)

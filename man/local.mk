@@ -51,4 +51,8 @@ html-local: $(html_pages)
 install-html-local: html-local
 	$(MKDIR_P) '$(DESTDIR)$(htmldir)'
 	cp -R html/. '$(DESTDIR)$(htmldir)/'
+# The folder may hold more than these pages: by default it is that of the examples.
+uninstall-local:
+	@test ! -d html || { cd html && find . -type f -print -o -type d ! -name . -print | sort -r; } | while IFS= read -r page; do \
+	  rm -d -f '$(DESTDIR)$(htmldir)'/"$$page" 2>/dev/null || :; done
 EXTRA_DIST += man/web/make man/web/style.css
