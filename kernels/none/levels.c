@@ -143,7 +143,7 @@ static bool are_exceptional(const float *values, uint64_t count) {
 }
 
 /* Of the terms of a message, and, if the vectors do not add its sums yet, of these. */
-static bool has_exceptions(const struct tagc_job *job, int host, bool sums) {
+static bool message_has_exceptions(const struct tagc_job *job, int host, bool sums) {
   const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, tagc_levels_message_of(job, host));
   if (*message.count == TAGC_LEVELS_FULL)
     return sums && message.count[1];
@@ -158,7 +158,7 @@ void tagc_levels_decode(struct tagc_job *job) {
   job->wants_values = !all && !job->has_values;
   job->surplus_seen = job->nonfinite_seen = false;
   for (int host = 0; host < job->shape.nranks && !job->nonfinite_seen; host++)
-    job->nonfinite_seen = has_exceptions(job, host, job->wants_values);
+    job->nonfinite_seen = message_has_exceptions(job, host, job->wants_values);
   if (job->wants_values)
     return;
   const tagc_fpmode mode = tagc_fpmode_enter();

@@ -96,8 +96,8 @@ DEVICE bool has_exceptional_values(const struct tagc_levels_call &levels, uint32
   bool seen = false;
   for (uint32_t local = 0; local < levels.local; local++)
     for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x)
-      seen |= tagc_is_exception(
-        tagc_bits_of(tagc_load(own_values_of(levels, shard, local), i, (enum tagc_dtype)call.dtype)));
+      seen |=
+        tagc_is_exception(tagc_bits_of(tagc_load(own_values_of(levels, shard, local), i, (enum tagc_dtype)call.dtype)));
   return __syncthreads_or(seen);
 }
 

@@ -188,7 +188,7 @@ static void add_step_call(struct step_file *file, const char *name, int nranks, 
     const char *name;
     enum job_type type;
     double bytes;
-  } types[] = {{"float32", JOB_F32, 4}, {"float64", JOB_F64, 8}, {"bfloat16", JOB_BF16, 2}};
+  } types[] = {{"float32", JOB_F32, 4}, {"float64", JOB_F64, 8}, {"bfloat16", JOB_BF16, 2}, {"uint8", JOB_UINT8, 1}};
   size_t f = 0, t = 0;
   while (strcmp(functions[f].name, function) != 0)
     f++;
@@ -242,6 +242,9 @@ static bool is_role_of_group(const char *layout, const struct step_group *group)
     return role == TAGC_ROLE_TENSOR || role == TAGC_ROLE_SEQUENCE;
   if (strcmp(group->name, "embedding") == 0) /* too few calls to tell */
     return role != TAGC_ROLE_PIPELINE;
+  /* Of several micro-batches ZeRO-3 gathers less than it reduces, as its small parameters stay. */
+  if (strcmp(layout, "zero3") == 0)
+    return role == TAGC_ROLE_OPTIMIZER || role == TAGC_ROLE_UNKNOWN;
   /* Beside a pipeline FSDP keeps its parameters, and this ZeRO-3 does so: gathered once, they look like ZeRO-1's. */
   const bool sharded = strstr(layout, "fsdp2") && !strstr(layout, "pp=");
   return role == (sharded                                             ? TAGC_ROLE_SHARDED
