@@ -30,7 +30,7 @@ examples_train_gpt_CFLAGS = $(examples_libgpt_a_CFLAGS)
 # Linked like any NCCL program. Here -lnccl finds the stand-in.
 examples_train_gpt_LDADD = examples/libgpt.a -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = examples/libgpt.a tests/standin/libnccl.so
-EXTRA_DIST += examples/demo examples/fidelity examples/large examples/paper examples/runs.sh examples/hosts.sh examples/two-hosts examples/picture examples/steps.svg
+EXTRA_DIST += examples/demo examples/fidelity examples/large examples/paper examples/runs.sh examples/hosts.sh examples/two-hosts examples/picture examples/large.svg examples/steps.svg
 
 # The same in PyTorch, for GPUs, and a tour of the library with it.
 EXTRA_DIST += examples/train_fsdp.py examples/TUTORIAL.md

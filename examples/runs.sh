@@ -77,7 +77,7 @@ need() {
 }
 
 # wire NAME: prints the bytes that one rank sent in a step for reduce-scatters, how many of them went to other hosts,
-# and the same for all-gathers: means over the ranks and the last ten steps. A step ends with the trainer's all-reduce
+# and the same for all-gathers: the median of the last ten steps, and its mean over the ranks. A step ends with the trainer's all-reduce
 # of two floats. Such small all-reduces are no gradient traffic.
 wire() {
   awk -F '\t' '
@@ -88,13 +88,20 @@ wire() {
       between[files, step, gathers] += $column["between_bytes"]
     }
     call == "ncclAllReduce" && count == 2 { last[files] = ++step }
+    # An evaluation gathers parameters, too: most of the ten steps have none behind them.
+    function median(of, f, gathers,    s, i, sorted) {
+      for (s = 0; s < 10; s++) {
+        for (i = s; i > 0 && sorted[i - 1] > of[f, last[f] - 10 + s, gathers] + 0; i--) sorted[i] = sorted[i - 1]
+        sorted[i] = of[f, last[f] - 10 + s, gathers] + 0
+      }
+      return (sorted[4] + sorted[5]) / 2
+    }
     END {
       for (f = 1; f <= files; f++)
-        for (s = last[f] - 10; s < last[f]; s++)
-          for (gathers = 0; gathers < 2; gathers++) {
-            a[gathers] += all[f, s, gathers] / 10 / files
-            b[gathers] += between[f, s, gathers] / 10 / files
-          }
+        for (gathers = 0; gathers < 2; gathers++) {
+          a[gathers] += median(all, f, gathers) / files
+          b[gathers] += median(between, f, gathers) / files
+        }
       printf "%.0f %.0f %.0f %.0f\n", a[0], b[0], a[1], b[1]
     }' "$results/$1".stats.*
 }
