@@ -37,6 +37,17 @@ static bool check_budget(const struct tagc_options *options, char *why) {
   return false;
 }
 
+/* Without a residual such a codec carries no call at all. */
+static bool check_residual(const struct tagc_options *options, char *why) {
+  const struct tagc_codec *codec = tagc_codec_find(options->codec);
+  if (options->residual != TAGC_RESIDUAL_NONE || !codec || !codec->needs_residual)
+    return true;
+  snprintf(why, TAGC_OPTION_WHY,
+           "TAGC_RESIDUAL=none: TAGC_CODEC=%s needs a residual; accepted with it is one of auto|fp32|bf16|int8",
+           options->codec);
+  return false;
+}
+
 /* Only codecs with a residual leave a part of a gradient for later, and auto takes that part from the gradient. */
 static bool check_schedule(const struct tagc_options *options, char *why) {
   char text[TAGC_SCHEDULE_TEXT];
@@ -53,6 +64,7 @@ static bool check_schedule(const struct tagc_options *options, char *why) {
 bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]) {
   switch (i) {
   case TAGC_OPTION_codec: return check_codec(options->codec, why);
+  case TAGC_OPTION_residual: return check_residual(options, why);
   case TAGC_OPTION_sparsity: return check_schedule(options, why);
   case TAGC_OPTION_budget: return check_budget(options, why);
   case TAGC_OPTION_layers: return check_list("TAGC_LAYERS", options->layers, why);
