@@ -205,16 +205,17 @@ static int take_value(const struct tagc_command_line *line, const struct tagc_ar
   return TAGC_COMMAND_LINE_GO;
 }
 
+static bool was_given(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS], const char *name) {
+  for (size_t i = 0; i < line->count && i < TAGC_ARGUMENTS; i++)
+    if (given[i] && strcmp(line->rows[i].name, name) == 0)
+      return true;
+  return false;
+}
+
 static int check_company(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS]) {
-  for (size_t i = 0; i < line->count && i < TAGC_ARGUMENTS; i++) {
-    const char *with = given[i] ? line->rows[i].with : NULL;
-    size_t k = 0;
-    while (with && k < line->count &&
-           !(k < TAGC_ARGUMENTS && given[k] && is_name(with, line->rows[k].name, strlen(line->rows[k].name))))
-      k++;
-    if (with && k == line->count)
-      return tagc_refuse(line, "--%s needs --%s", line->rows[i].name, with);
-  }
+  for (size_t i = 0; i < line->count && i < TAGC_ARGUMENTS; i++)
+    if (given[i] && line->rows[i].with && !was_given(line, given, line->rows[i].with))
+      return tagc_refuse(line, "--%s needs --%s", line->rows[i].name, line->rows[i].with);
   return TAGC_COMMAND_LINE_GO;
 }
 

@@ -162,9 +162,9 @@ static ncclResult_t broadcast_decode(struct tagc_work *w, unsigned chunk, void *
 /* A communicator that was split from another one learns from its first broadcast how many hosts it has: one, or
  * several. Returns true if that is news, and all calls pass from now on. */
 static bool learn_hosts(struct tagc_comm *comm, const struct tagc_broadcast_status *statuses) {
-  const bool inside = tagc_broadcast_is_inside(statuses, comm->nranks);
   if (comm->agreement.hosts)
     return false;
+  const bool inside = tagc_broadcast_is_inside(statuses, comm->nranks);
   pthread_mutex_lock(&comm->lock);
   comm->agreement.hosts = inside ? 1 : 2;
   pthread_mutex_unlock(&comm->lock);

@@ -83,9 +83,4 @@ bool tagc_choose_is_worth_it(double ns, double plain_ns);
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                                const struct tagc_wire *wire);
 
-/* The estimated time of a step's call with the chosen codec, in ns. */
-static inline double tagc_choice_ns(const struct tagc_choice *choice) {
-  return choice->candidate < 0 ? choice->plain_ns : choice->ns[choice->candidate];
-}
-
 #endif

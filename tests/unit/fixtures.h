@@ -26,8 +26,15 @@ static inline size_t fixtures_find(const char *name, glob_t *found) {
   return fixtures_glob(pattern, found);
 }
 
-/* The same for steps of all groups. */
-static inline size_t fixtures_find_steps(glob_t *found) { return fixtures_glob("*/*.step", found); }
+/* Calls `test` with the path of each file with steps of all groups. Returns their number. */
+static inline size_t fixtures_each_step(void (*test)(const char *path)) {
+  glob_t found;
+  const size_t count = fixtures_glob("*/*.step", &found);
+  for (size_t i = 0; i < count; i++)
+    test(found.gl_pathv[i]);
+  globfree(&found);
+  return count;
+}
 
 /* The number of calls in a step, from the file's comments. */
 static inline size_t fixtures_step(const char *path) {

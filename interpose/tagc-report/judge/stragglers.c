@@ -52,8 +52,8 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
   out->wire_exact = exact && exact == out->steps;
   out->network_ms = profiled ? sending / n : NAN;
   out->network_bytes = profiled ? sent / n : NAN;
-  if (rank->blocking) { /* several threads may call at once, and a call that ends in the next step counts where it began
-                         */
+  if (rank->blocking) {
+    /* Several threads may call at once, and a call that ends in the next step counts where it began. */
     out->exposed_ms = fmin(out->in_calls_ms, out->step_ms);
     if (!out->wire_exact)
       out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */

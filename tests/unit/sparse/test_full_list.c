@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/codec/variant.h"
 #include "kernels/sparse/sparsify.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/codec/variants.h"
 
 enum { MOST = 100127, KEEP_PPM = 170, STRIPES = 2, CANARY = 4096, OTHERS = 100, SAMPLED = 58, SAMPLES = 14 };
 
@@ -99,13 +98,13 @@ static float *make_gradient(uint32_t before, float last) {
 }
 
 static void check_full_list(uint32_t before, float last, const char *what) {
-  static const char *const variants[] = {"avx2", "avx512"};
   float *gradient = make_gradient(before, last);
-  tagc_variant_force("plain");
+  tagc_variant_force(tagc_variant_name(TAGC_VARIANT_PLAIN));
   struct result plain = choose_values(gradient);
   ok(!plain.overrun, "%s, %u candidates before: plain stays within its memory", what, before);
-  for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
-    if (!tagc_variant_force(variants[v]))
+  for (int v = TAGC_VARIANT_PLAIN + 1; v < TAGC_VARIANT_COUNT; v++) {
+    const char *name = tagc_variant_name((enum tagc_variant)v);
+    if (!tagc_variant_force(name))
       continue;
     struct result other = choose_values(gradient);
     ok(!other.overrun && memcmp(plain.residual, other.residual, n * sizeof(float)) == 0 &&
@@ -113,7 +112,7 @@ static void check_full_list(uint32_t before, float last, const char *what) {
          memcmp(plain.counts, other.counts, sizeof plain.counts) == 0 &&
          memcmp(plain.values, other.values, sizeof plain.values) == 0 &&
          memcmp(plain.ids, other.ids, sizeof plain.ids) == 0,
-       "%s: the same, %zu bytes behind the memory are touched", variants[v], other.overrun);
+       "%s: the same, %zu bytes behind the memory are touched", name, other.overrun);
     free_result(&other);
   }
   free_result(&plain);
@@ -123,6 +122,7 @@ static void check_full_list(uint32_t before, float last, const char *what) {
 int main(void) {
   struct tagc_grid grid;
   struct tagc_sparsify_memory memory;
+  variants_tell();
   tagc_grid_fill(&grid, n, KEEP_PPM, STRIPES);
   tagc_sparsify_assign_buffers(&memory, &grid, 1, NULL, 0);
   for (; n > MOST - 64; n -= TAGC_GRID_LINE) {

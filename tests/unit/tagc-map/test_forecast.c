@@ -200,12 +200,8 @@ static void test_step(const char *path) {
 }
 
 static void test_steps(void) {
-  glob_t found;
-  const size_t count = fixtures_find_steps(&found);
-  for (size_t i = 0; i < count; i++)
-    test_step(found.gl_pathv[i]);
+  const size_t count = fixtures_each_step(test_step);
   ok(count >= 27, "%zu recorded steps of all groups", count);
-  globfree(&found);
 }
 
 /* -- steps of one communicator: NAME.calls ------------------------------------------------------------------------- */
