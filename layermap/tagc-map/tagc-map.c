@@ -68,11 +68,11 @@ static const struct tagc_argument rows[] = {
   {.name = "sequence", .value = "N", .kind = TAGC_ARGUMENT_CALL, .set = set_sequences,
    .accepts = "1 to 1073741824; up to 16 of them with commas", .help = "tokens of a sequence"},
   {.name = "micro-batch", .value = "N", TO(INT, micro_batch), .accepts = "1 to 1048576", .preset = "1",
-   .help = "sequences of a micro-batch, on each rank of data parallelism"},
+   .with = "config", .help = "sequences of a micro-batch, on each rank of data parallelism"},
   {.name = "accumulate", .value = "N", TO(INT, accumulate), .accepts = "1 to 1048576", .preset = "1",
-   .help = "micro-batches of a step"},
+   .with = "config", .help = "micro-batches of a step"},
   {.name = "dtype", .value = "TYPE", TO(CHOICE, type), .names = type_names, .preset = "bf16",
-   .help = "type of parameters and activations"},
+   .with = "config", .help = "type of parameters and activations"},
   {.name = "gradients", .value = "TYPE", TO(CHOICE, gradients), .names = type_names,
    .help = "type in which gradients are reduced; default: that of the parameters; fp32 for megatron and titan"},
   {.name = "bucket", .value = "N", TO(COUNT, bucket), .accepts = "1 to 1000000000000",
@@ -80,7 +80,7 @@ static const struct tagc_argument rows[] = {
   {.name = "ranks-per-host", .value = "N", TO(INT, local), .accepts = "1 to 1048576",
    .help = "ranks of a host, neighbours in number; shows the bytes to other hosts"},
   {.name = "sparsity", .value = "F", TO(REAL, sparsity), .accepts = "0 to 0.999999", .preset = "0.8",
-   .help = "the part of gradients that sparse and lhc leave for later steps"},
+   .with = "config", .help = "the part of gradients that sparse and lhc leave for later steps"},
   {.name = "json", TO(FLAG, json), .help = "write JSON"},
 };
 /* clang-format on */
@@ -286,11 +286,20 @@ static int run_show(const struct request *request) {
   return status;
 }
 
+/* Unlike tagc_mapfile_read(), it waits for a pipe. */
+static struct tagc_model *load_map(const char *path, struct tagc_complaint *complaint) {
+  size_t bytes;
+  char *text = tagc_text_load(path, TAGC_MAPFILE_BYTES, &bytes, complaint);
+  struct tagc_model *model = text ? tagc_mapfile_parse(text, bytes, complaint) : NULL;
+  free(text);
+  return model;
+}
+
 static int run_check(const struct request *request) {
   struct tagc_complaint complaint;
   if (request->count != 2)
     return refuse_usage("check takes a map and recorded calls");
-  struct tagc_model *model = tagc_mapfile_read(request->files[0], NULL, &complaint);
+  struct tagc_model *model = load_map(request->files[0], &complaint);
   if (!model)
     return complain(request->files[0], &complaint);
   struct tagc_call_file *calls = tagc_calls_read(request->files[1], &complaint);
