@@ -15,7 +15,6 @@
 #include "env/units.h"
 
 /* As the most of TAGC_WARMUP. */
-enum { TAGC_SCHEDULE_LAST = 1000000 };
 
 #define FIELD(field) offsetof(struct tagc_options, field)
 const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
@@ -268,6 +267,10 @@ static bool is_called(const char *name, const char *variable, size_t length) {
   return length == strlen(name) && strncmp(variable, name, length) == 0;
 }
 
+bool tagc_options_is_internal(const char *variable, size_t length) {
+  return is_called(TAGC_HOST_LACKS, variable, length) || is_called(TAGC_MARK, variable, length);
+}
+
 enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable,
                                           char *why, size_t size) {
   const char *equals = strchr(variable, '=');
@@ -276,7 +279,7 @@ enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *co
   if (strncmp(variable, "TAGC_", 5) != 0 || !equals)
     return TAGC_TAKEN_NOT_OURS;
   size_t length = (size_t)(equals - variable);
-  if (is_called(TAGC_HOST_LACKS, variable, length) || is_called(TAGC_MARK, variable, length))
+  if (tagc_options_is_internal(variable, length))
     return TAGC_TAKEN_NOT_OURS;
   snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), variable);
   const struct tagc_option *renamed = tagc_option_renamed(name, environment, &ignored, why, size);
@@ -436,8 +439,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
   return text;
 }
 
-/* Options in which ranks may differ: output, waiting times, paths. The library compares the map's contents itself. */
-static bool is_local(size_t i) {
+bool tagc_option_is_local(enum tagc_option_index i) {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
          i == TAGC_OPTION_torch_timeout || i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle ||
          i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls || i == TAGC_OPTION_trace || i == TAGC_OPTION_profiler ||
@@ -448,7 +450,7 @@ static bool is_local(size_t i) {
 static bool describe_options(const struct tagc_options *options, bool all, char *text, size_t size) {
   size_t used = 0;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    if (is_local(i) && !all)
+    if (tagc_option_is_local((enum tagc_option_index)i) && !all)
       continue;
     char value[TAGC_SCHEDULE_TEXT];
     print_value(options, &tagc_option_table[i], value, sizeof value);

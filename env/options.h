@@ -68,7 +68,7 @@ struct tagc_budget {
 const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]);
 
 /* A fraction that changes at cycles of a communicator: parts per million, and the first cycle that has them. */
-enum { TAGC_STAGES = 8 };
+enum { TAGC_STAGES = 8, TAGC_SCHEDULE_LAST = 1000000 /* cycle */ };
 struct tagc_schedule {
   uint32_t count; /* of stages; 1: it never changes */
   uint32_t ppm[TAGC_STAGES];
@@ -149,6 +149,9 @@ struct tagc_option {
 };
 extern const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT];
 
+/* Options in which ranks may differ: output, waiting times, paths. The library compares the map's contents itself. */
+bool tagc_option_is_local(enum tagc_option_index i);
+
 /* The default of an option as users write it. Returns `text`. */
 enum { TAGC_OPTION_PRESET = 80 };
 const char *tagc_option_preset(const struct tagc_option *option, char text[TAGC_OPTION_PRESET]);
@@ -174,6 +177,9 @@ void tagc_options_default(struct tagc_options *options);
  * `size` bytes, names the variable, the value and what is accepted. Text is not copied: it must outlive *options. */
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
 
+/* Is this TAGC_ name (its first `length` bytes) no option, but a message between programs of this project? */
+bool tagc_options_is_internal(const char *variable, size_t length);
+
 /* As tagc_options_set(), for a string of an environment, "NAME=value". `why` is a warning for RENAMED (old name, option
  * set) and IGNORED (unknown TAGC_ name, or an old one beside the present one), and an error for REFUSED. */
 enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_RENAMED, TAGC_TAKEN_IGNORED, TAGC_TAKEN_REFUSED };
@@ -189,7 +195,7 @@ void tagc_options_read(struct tagc_options *options, char *const *environment);
  * environment: then no TAGC_ variable counts, options->bad is set, and the log says so. */
 void tagc_options_read_process(struct tagc_options *options);
 
-/* Writes the options that ranks must have in common (not those that only change output, waiting times or paths) as
+/* Writes the options that ranks must have in common (those that are not local) as
  * lines of NAME=value with a final NUL. Cuts a long text, adding a hash. False: over `size` bytes. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500 /* always suffices */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Prints lists from the tables that the library is made of. `print_tables LIST` writes to stdout
- *   options, renames, reasons, entries, metrics   items of a list in mdoc(7), for libtagc-preload(7)
+ *   options, local, renames, reasons, entries, metrics   items of a list in mdoc(7), for libtagc-preload(7)
  *   run                                  those of tagc-run's options, for its page
  *   bash, zsh                            the same for its completions
  * Run while the manual is built, so it needs nothing that is made for the machine that the library is for.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,15 +27,37 @@ static const char *accepted(const struct tagc_option *o) {
   case TAGC_OPTION_BYTES: return "bytes Ns Op K|M|G";
   case TAGC_OPTION_SCHEDULE: return "fraction Ns Op ,fraction@cycle ...";
   case TAGC_OPTION_BUDGET: return "time|percent%";
-  case TAGC_OPTION_INPUT: return "file";
+  case TAGC_OPTION_INPUT: return o == &tagc_option_table[TAGC_OPTION_layermap] ? "file|torch|infer" : "file";
   case TAGC_OPTION_OUTPUT: return "prefix";
   default: return "text";
+  }
+}
+
+/* Limits that somebody may reach. */
+static void explain_limits(const struct tagc_option *o) {
+  switch (o->kind) {
+  case TAGC_OPTION_NUMBER:
+    if (o->max < UINT64_MAX)
+      printf("Accepted: %" PRIu64 " to %" PRIu64 ".\n", o->min, o->max);
+    else if (o->min)
+      printf("Accepted: %" PRIu64 " and more.\n", o->min);
+    break;
+  case TAGC_OPTION_BYTES:
+    if (o->max < UINT64_C(1) << 50)
+      printf("Accepted: up to %" PRIu64 "G.\n", o->max >> 30);
+    break;
+  case TAGC_OPTION_SCHEDULE:
+    printf("Accepted: 0 to 0.%06" PRIu64 ", and cycles from 2 to %d.\n", o->max, TAGC_SCHEDULE_LAST);
+    break;
+  case TAGC_OPTION_BUDGET: printf("Accepted: more than 0, up to an hour or 100%%.\n"); break;
+  default: break;
   }
 }
 
 static void explain(const struct tagc_option *o) {
   char preset[TAGC_OPTION_PRESET];
   wrapped(o->help);
+  explain_limits(o);
   if (*tagc_option_preset(o, preset))
     printf("Default: %s.\n", preset);
 }
@@ -46,6 +69,15 @@ static void options(void) {
   EACH_OPTION(o) {
     printf(".It Ev %s Ns = Ns Ar %s\n", o->variable, accepted(o));
     explain(o);
+  }
+}
+
+/* The map is named apart. */
+static void local(void) {
+  EACH_OPTION(o) {
+    const enum tagc_option_index i = (enum tagc_option_index)(o - tagc_option_table);
+    if (tagc_option_is_local(i) && i != TAGC_OPTION_layermap)
+      printf(".Ev %s ,\n", o->variable);
   }
 }
 
@@ -78,6 +110,7 @@ static const char *words_of(const struct tagc_option *o, char text[160]) {
     for (int kind = TAGC_KIND_ATTN; kind <= TAGC_KIND_EXPERT; kind *= 2)
       snprintf(text + strlen(text), 160 - strlen(text), "|%s", tagc_kind_name((enum tagc_kind)kind));
     break;
+  case TAGC_OPTION_layermap: strcpy(text, "torch|infer"); break;
   default:
     if (o->kind == TAGC_OPTION_CHOICE)
       snprintf(text, 160, "%s", o->text);
@@ -87,15 +120,18 @@ static const char *words_of(const struct tagc_option *o, char text[160]) {
   return text;
 }
 
-/* A case for each option: $words, or $files, to choose its value from. */
+static bool is_path(const struct tagc_option *o) {
+  return o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT;
+}
+
+/* A case for each option: $words, and $files, to choose its value from. */
 static void bash(void) {
   char name[TAGC_RUN_NAME], words[160];
   EACH_OPTION(o) {
     printf("    %s) ", tagc_run_name(o, name));
-    if (o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT)
-      printf("files=yes ;;\n");
-    else
-      printf("words='%s' ;;\n", words_of(o, words));
+    if (is_path(o))
+      printf("files=yes ");
+    printf("words='%s' ;;\n", words_of(o, words));
   }
 }
 
@@ -105,7 +141,9 @@ static void zsh(void) {
   EACH_OPTION(o) {
     tagc_run_name(o, name);
     printf("  '%s=[%s]:%s:", name, o->variable, name + 2);
-    if (o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT)
+    if (is_path(o) && *words_of(o, words))
+      printf("_alternative \"words\\:word\\:(%s)\" \"files\\:file\\:_files\"'\n", words);
+    else if (is_path(o))
       printf("_files'\n");
     else if (*words_of(o, words))
       printf("(%s)'\n", words);
@@ -117,7 +155,7 @@ static void zsh(void) {
 static void reasons(void) {
 #define REASON(name, words, advice) \
   if (strcmp(#name, "compressed") != 0) \
-    printf(".It\n%s%s%s\n", words, *(advice) ? ": " : "", advice);
+    printf(".It\n%s%s%s\n.Pq Ql %s\n", words, *(advice) ? ": " : "", advice, #name);
 #include "interpose/policy/reasons.def"
 }
 
@@ -136,15 +174,17 @@ static void reasons(void) {
 #define LABELS_LAYER "communicator, collective, slot, layer"
 #define LABELS_LAYERTRAFFIC "communicator, collective, slot, layer, destination"
 
-static void metric(const char *name, const char *type, const char *labels, const char *help) {
-  printf(".It Ql tagc_%s\n.Pq %s%s%s\n%s\n", name, type, *labels ? "; " : "", labels, help);
+/* `more`: labels beside those of the scope. */
+static void metric(const char *name, const char *type, const char *labels, const char *more, const char *help) {
+  printf(".It Ql tagc_%s\n.Pq %s%s%s%s%s\n%s\n", name, type, *labels || *more ? "; " : "", labels,
+         *labels && *more ? ", " : "", more, help);
 }
 
 static void metrics(void) {
-#define INFO(scope, name, help) metric(#name, "always 1", LABELS_##scope, help);
-#define GAUGE(scope, name, value, help) metric(#name, "gauge", LABELS_##scope, help);
-#define COUNTER(scope, name, value, help) metric(#name, "counter", LABELS_##scope, help);
-#define SUMMARY(scope, name, sum, count, help) metric(#name, "summary", LABELS_##scope, help);
+#define INFO(scope, name, more, help) metric(#name, "always 1", LABELS_##scope, more, help);
+#define GAUGE(scope, name, value, help) metric(#name, "gauge", LABELS_##scope, "", help);
+#define COUNTER(scope, name, value, help) metric(#name, "counter", LABELS_##scope, "", help);
+#define SUMMARY(scope, name, sum, count, help) metric(#name, "summary", LABELS_##scope, "", help);
 #include "interpose/metrics/metrics.def"
 }
 
@@ -157,13 +197,13 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*print)(void);
-  } lists[] = {{"options", options}, {"renames", renames}, {"reasons", reasons}, {"entries", entries},
-               {"run", run},         {"bash", bash},       {"zsh", zsh},         {"metrics", metrics}};
+  } lists[] = {{"options", options}, {"local", local}, {"renames", renames}, {"reasons", reasons}, {"entries", entries},
+               {"run", run},         {"bash", bash},   {"zsh", zsh},         {"metrics", metrics}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     if (argc == 2 && strcmp(argv[1], lists[i].name) == 0) {
       lists[i].print();
       return fflush(stdout) != 0;
     }
-  fprintf(stderr, "usage: print_tables options|renames|reasons|entries|run|bash|zsh|metrics\n");
+  fprintf(stderr, "usage: print_tables options|local|renames|reasons|entries|run|bash|zsh|metrics\n");
   return 2;
 }

@@ -21,7 +21,6 @@
 #include "env/program/terminal.h"
 #include "env/tagc-run/run.h"
 #include "interpose/policy/option_check.h"
-#include "layermap/model/model.h"
 
 extern char **environ;
 
@@ -73,14 +72,8 @@ static bool check_prefix(const char *variable, const char *prefix) {
 static bool check_input(enum tagc_option_index i, const char *path) {
   char why[TAGC_OPTION_WHY];
   const char *variable = tagc_option_table[i].variable;
-  uint64_t digest;
-  if (i == TAGC_OPTION_layermap) {
-    struct tagc_model *map = tagc_option_map(path, &digest, why);
-    if (!map)
-      FAIL(0, "%s", why);
-    tagc_model_free(map);
-    return map;
-  }
+  if (i == TAGC_OPTION_layermap)
+    return tagc_option_map_is_good(path, why) || FAIL(false, "%s", why);
   if (!strchr(path, '/') || access(path, R_OK) == 0) /* without a slash the dynamic linker searches for it */
     return true;
   return FAIL(false, "%s=%s: %s", variable, path, strerror(errno));

@@ -45,7 +45,7 @@ void tagc_agree_stamp_id(ncclUniqueId *id) {
       "through");
   else if (!tagc_agree_id_address(bytes, &host))
     COMPLAIN_ONCE(
-      "this NCCL's unique ids are not laid out as those of 2.18 to 2.30, so the ranks cannot agree: every call "
+      "this NCCL's unique ids are not laid out as those of 2.18 to 2.32, so the ranks cannot agree: every call "
       "passes through");
   else if (!tagc_descriptors_are_free(DESCRIPTORS_FREE))
     COMPLAIN_ONCE(

@@ -2,7 +2,7 @@
  * The wire format of the agreement: the stamp inside an ncclUniqueId, and one request and one reply a connection.
  *
  * NCCL uses the first 40 of an id's 128 bytes, and hashes all of them into the identity of the communicator
- * (bootstrap.h, init.cc, 2.18 to 2.30). So every rank passes the same 128 bytes: if one rank can read a stamp, all can.
+ * (bootstrap.h, init.cc, 2.18 to 2.32). So every rank passes the same 128 bytes: if one rank can read a stamp, all can.
  *
  *   stamp    64 bytes, the last ones of the id
  *     0 u64 magic | 8 u16 protocol | 10 u16 address family | 12 u16 port | 14 u16 zero | 16 u8[16] address |

@@ -16,13 +16,15 @@
 
 atomic_int tagc_library_state;
 
-/* Checks what env/ cannot know: names of codecs, and lists of layers. */
+/* Checks what env/ cannot know: names of codecs, lists of layers, and options that need others. */
 static void check_options(const struct tagc_options *options) {
   char why[TAGC_OPTION_WHY];
   for (int i = 0; i < TAGC_OPTION_COUNT; i++)
     if (!tagc_option_check(options, (enum tagc_option_index)i, why)) {
       tagc_library_refuse();
       tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);
+    } else if (tagc_option_is_idle(options, (enum tagc_option_index)i, why)) {
+      tagc_log(TAGC_LOG_WARN, "env", "%s", why);
     }
 }
 

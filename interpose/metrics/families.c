@@ -357,7 +357,8 @@ void tagc_families_write(struct tagc_metrics_text *text, const struct tagc_figur
   tagc_metrics_begin(text, view->now, view->run, view->rank);
 #define FAMILY(scope, name, help_, type, ...) \
   write_family(text, &(const struct family){{#name, help_, TAGC_METRICS_##type}, __VA_ARGS__}, view, write_##scope);
-#define INFO(scope, name, help_) FAMILY(scope, name, help_, GAUGE, .value = NULL, .count = NULL, .labels = label_##name)
+#define INFO(scope, name, labels_, help_) \
+  FAMILY(scope, name, help_, GAUGE, .value = NULL, .count = NULL, .labels = label_##name)
 #define GAUGE(scope, name, value_, help_) \
   FAMILY(scope, name, help_, GAUGE, .value = value_of_##name, .count = NULL, .labels = NULL)
 #define COUNTER(scope, name, value_, help_) \

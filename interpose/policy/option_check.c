@@ -73,6 +73,31 @@ bool tagc_option_check(const struct tagc_options *options, enum tagc_option_inde
   }
 }
 
+/* What an option needs for an effect, and lacks; NULL: nothing. */
+static const char *missing_company(const struct tagc_options *options, enum tagc_option_index i) {
+  const struct tagc_codec *codec = tagc_codec_find(options->codec);
+  switch (i) {
+  case TAGC_OPTION_ab: return options->mode == TAGC_MODE_AB ? NULL : "TAGC_MODE=ab";
+  case TAGC_OPTION_sparsity: return codec && codec->needs_residual ? NULL : "TAGC_CODEC=sparse or lhc";
+  case TAGC_OPTION_broadcast_max:
+  case TAGC_OPTION_broadcast_pinned: return options->broadcast == TAGC_BROADCAST_OFF ? "TAGC_BROADCAST=exact" : NULL;
+  case TAGC_OPTION_profiler: return options->profiler != TAGC_PROFILER_ON || *options->trace ? NULL : "TAGC_TRACE";
+  case TAGC_OPTION_trace_buffer:
+  case TAGC_OPTION_trace_max: return *options->trace ? NULL : "TAGC_TRACE";
+  case TAGC_OPTION_metrics_cycles: return *options->metrics ? NULL : "TAGC_METRICS";
+  case TAGC_OPTION_dump_cycle: return *options->dump ? NULL : "TAGC_DUMP";
+  default: return NULL;
+  }
+}
+
+bool tagc_option_is_idle(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]) {
+  const bool asked = options->mode != TAGC_MODE_OFF && tagc_option_given(options, i);
+  const char *const missing = asked ? missing_company(options, i) : NULL;
+  if (missing)
+    snprintf(why, TAGC_OPTION_WHY, "%s has no effect without %s", tagc_option_table[i].variable, missing);
+  return missing;
+}
+
 struct tagc_model *tagc_option_map(const char *path, uint64_t *digest, char why[TAGC_OPTION_WHY]) {
   struct tagc_complaint complaint;
   char where[32] = "";
@@ -83,4 +108,11 @@ struct tagc_model *tagc_option_map(const char *path, uint64_t *digest, char why[
     snprintf(where, sizeof where, ":%u:%u", complaint.line, complaint.column);
   snprintf(why, TAGC_OPTION_WHY, "TAGC_LAYERMAP=%.200s%s: %s", path, where, complaint.text);
   return NULL;
+}
+
+bool tagc_option_map_is_good(const char *path, char why[TAGC_OPTION_WHY]) {
+  uint64_t digest;
+  struct tagc_model *map = tagc_option_map(path, &digest, why);
+  tagc_model_free(map);
+  return map;
 }

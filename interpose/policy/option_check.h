@@ -19,7 +19,13 @@ enum { TAGC_OPTION_WHY = 520 };
  * `why` names the variable, the value and the accepted values. */
 bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]);
 
+/* Has option `i`, which the user set, no effect beside the others? Then `why` names what it needs. False with
+ * TAGC_MODE=off, where no option has an effect. */
+bool tagc_option_is_idle(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]);
+
 /* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL if it cannot be read: `why` says why. */
 struct tagc_model *tagc_option_map(const char *path, uint64_t *digest, char why[TAGC_OPTION_WHY]);
+/* Can it be read? If not, see `why`. */
+bool tagc_option_map_is_good(const char *path, char why[TAGC_OPTION_WHY]);
 
 #endif

@@ -151,14 +151,26 @@ static void take_option(struct tagc_findings *f, char *const *environment, const
            known ? "this process passes every call through" : "it is ignored");
 }
 
+/* The map that the process reads. */
+static bool map_is_good(const struct tagc_findings *f, char why[TAGC_OPTION_WHY]) {
+  char path[PATH_MAX + 64];
+  return f->options.mode == TAGC_MODE_OFF || tagc_options_have_no_map(&f->options) ||
+         !tagc_path_to_read(f, f->options.layermap, path, sizeof path) || tagc_option_map_is_good(path, why);
+}
+
 /* Applies the library's further checks, in the same words. */
-static void check_texts(struct tagc_findings *f) {
+static void check_further(struct tagc_findings *f) {
   char why[TAGC_OPTION_WHY];
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    if (!tagc_option_check(&f->options, (enum tagc_option_index)i, why)) {
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    const enum tagc_option_index option = (enum tagc_option_index)i;
+    struct tagc_variable *row = &f->tagc[i];
+    if (!tagc_option_check(&f->options, option, why) || (option == TAGC_OPTION_layermap && !map_is_good(f, why))) {
       f->options.bad = true;
-      snprintf(f->tagc[i].problem, sizeof f->tagc[i].problem, "%s; this process passes every call through", why);
+      snprintf(row->problem, sizeof row->problem, "%s; this process passes every call through", why);
+    } else if (tagc_option_is_idle(&f->options, option, why)) {
+      snprintf(row->problem, sizeof row->problem, "%s", why);
     }
+  }
 }
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */
@@ -201,12 +213,12 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment) {
     char name[64];
     size_t length = strcspn(*e, "=");
     take_variable(f, *e, "environment");
-    if (strncmp(*e, "TAGC_", 5) != 0 || !(*e)[length])
+    if (strncmp(*e, "TAGC_", 5) != 0 || !(*e)[length] || tagc_options_is_internal(*e, length))
       continue;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
     take_option(f, environment, name, *e + length + 1);
   }
-  check_texts(f);
+  check_further(f);
   const char *own = tagc_environment_value(environment, "NCCL_CONF_FILE");
   struct passwd *user = own && *own ? NULL : getpwuid(getuid());
   char path[PATH_MAX];
