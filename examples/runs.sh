@@ -10,6 +10,39 @@ there() {
   done
 }
 
+# fast_blas: OpenBLAS takes its oldest kernels for a processor that is newer than itself. Trainings then need three times
+# as long. Haswell's kernels work wherever AVX2 does.
+fast_blas() {
+  [ -z "${OPENBLAS_CORETYPE-}" ] && grep -qw avx2 /proc/cpuinfo || return 0
+  case $(OPENBLAS_VERBOSE=2 "$trainer" --help 2>&1 | sed -n 's/^Core: //p') in
+    Prescott | Core2 | Nehalem | Barcelona)
+      echo "$(basename "$0"): OpenBLAS does not know this processor: OPENBLAS_CORETYPE=Haswell" >&2
+      export OPENBLAS_CORETYPE=Haswell ;;
+  esac
+}
+
+# attend COMMAND...: runs a command, which ends with this script. The shell hears of a signal only while it waits for
+# what is in the background. A file has the process, as a part of a pipeline cannot set variables of the script.
+attend() {
+  "$@" &
+  echo $! > "$results/pid"
+  wait $!
+  set -- $?
+  rm -f "$results/pid"
+  return "$1"
+}
+end_attended() {
+  if [ -n "${results-}" ] && [ -e "$results/pid" ]; then
+    kill "$(cat "$results/pid")"
+    rm -f "$results/pid"
+    wait
+  fi
+  exit "$1"
+}
+trap 'end_attended 129' HUP
+trap 'end_attended 130' INT
+trap 'end_attended 143' TERM
+
 # manual: prints the path of the text that is learnt unless the user names one.
 manual() {
   path=$(perl -MConfig -e 'print "$Config{privlib}/pod/perldiag.pod"' 2> /dev/null)
