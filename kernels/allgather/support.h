@@ -16,10 +16,11 @@
  *              one. So no bound on the support is needed, and no shard is refused for its size. A bound would be no
  *              proof either: of its own shard the owner adds all elements, not only the largest ones.
  * Why sums     An all-reduce of sketch and index themselves would also reach all ranks. With k values a rank and W
- *              ranks it sends 2 x (1.22 x 4 x Wk + n/8) bytes: a ring carries a sketch for the union of all supports
- *              twice, NCCL has no OR for the index, and every rank recovers all of it. A sum from its owner travels
+ *              ranks it sends 2 x 1.22 x 4 x Wk bytes of sketch: a ring carries one for the union of all supports
+ *              twice, and every rank recovers all of it. NCCL has no OR: the index takes 2 x n/8 as a bitmap that is
+ *              all-reduced, or W (k + n/256) with a byte a value that all ranks gather. A sum from its owner travels
  *              once, with a byte of index: (4 + 1) Wk at most, and less where supports meet. tests/bench/RESULTS.md
- *              has both for 2 to 8 ranks.
+ *              has all of them for 2 to 8 ranks.
  * Example      fp32, n = 300, zero but for 1 at 2, -3 at 255 and -0 at 258:
  *                00 00 00 00  (12 zeros)  50 00 00 00 00 00 00 00  03 00 00 00 00 00 00 00   80 bytes, three values
  *                02 01 (14 zeros)                                                            kinds
