@@ -164,7 +164,7 @@ clean_folders += gpu-kit
 # The cost of following a program.
 check_PROGRAMS += tests/bench/observe
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md tests/bench/PAPERS.md
 check_PROGRAMS += tests/bench/exchange
 # The time of the search for an architecture; without NCCL.
 check_PROGRAMS += tests/bench/solve
