@@ -212,11 +212,22 @@ static bool was_given(const struct tagc_command_line *line, const bool given[TAG
   return false;
 }
 
-static int check_company(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS]) {
-  for (size_t i = 0; i < line->count && i < TAGC_ARGUMENTS; i++)
-    if (given[i] && line->rows[i].with && !was_given(line, given, line->rows[i].with))
-      return tagc_refuse(line, "--%s needs --%s", line->rows[i].name, line->rows[i].with);
+static int check_row(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS],
+                     const struct tagc_argument *row) {
+  if (row->with && !was_given(line, given, row->with))
+    return tagc_refuse(line, "--%s needs --%s", row->name, row->with);
+  for (int i = 0; i < TAGC_ARGUMENT_RIVALS && row->without[i]; i++)
+    if (was_given(line, given, row->without[i]))
+      return tagc_refuse(line, "--%s does not go with --%s", row->name, row->without[i]);
   return TAGC_COMMAND_LINE_GO;
+}
+
+static int check_company(const struct tagc_command_line *line, const bool given[TAGC_ARGUMENTS]) {
+  int status = TAGC_COMMAND_LINE_GO;
+  for (size_t i = 0; i < line->count && i < TAGC_ARGUMENTS && status == TAGC_COMMAND_LINE_GO; i++)
+    if (given[i])
+      status = check_row(line, given, &line->rows[i]);
+  return status;
 }
 
 int tagc_command_line_parse(const struct tagc_command_line *line, char **argv, void *to, FILE *out) {

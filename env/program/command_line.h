@@ -26,6 +26,8 @@ enum tagc_argument_kind {
   TAGC_ARGUMENT_CALL,   /* `set` takes it */
 };
 
+enum { TAGC_ARGUMENT_RIVALS = 2 };
+
 /* An option. A row without a name is a heading of --help: its `help`, verbatim. */
 struct tagc_argument {
   const char *name, *old; /* without the dashes; old: a former name, answered with the present one */
@@ -36,10 +38,11 @@ struct tagc_argument {
   const char *accepts; /* in words; for numbers "LEAST to MOST", then any words; NULL: see `value` */
   const char *preset;  /* the default, for --help and tagc_command_line_preset(); NULL: none */
   const char *help;
-  const char *const *names;                 /* of a choice, NULL-terminated */
-  bool (*set)(void *to, const char *value); /* false: refused */
-  const char *with;                         /* the option without which it would do nothing, and is refused; or NULL */
-  char letter;                              /* 0: none */
+  const char *const *names;                  /* of a choice, NULL-terminated */
+  bool (*set)(void *to, const char *value);  /* false: refused */
+  const char *with;                          /* the option without which it would do nothing, and is refused; or NULL */
+  const char *without[TAGC_ARGUMENT_RIVALS]; /* options beside which it would do nothing, and is refused; or NULL */
+  char letter;                               /* 0: none */
 };
 enum { TAGC_ARGUMENTS = 100 }; /* in a table, at most */
 

@@ -63,7 +63,7 @@ void tagc_json_text_or_null(struct tagc_json *j, const char *name, const char *v
   if (value && *value)
     tagc_json_text(j, name, value);
   else
-    tagc_json_format(j, name, "null");
+    tagc_json_null(j, name);
 }
 
 void tagc_json_number(struct tagc_json *j, const char *name, int64_t value) {
@@ -78,8 +78,10 @@ void tagc_json_real(struct tagc_json *j, const char *name, double value) {
   if (isfinite(value))
     tagc_json_format(j, name, "%.9g", value);
   else
-    tagc_json_format(j, name, "null");
+    tagc_json_null(j, name);
 }
+
+void tagc_json_null(struct tagc_json *j, const char *name) { tagc_json_format(j, name, "null"); }
 
 void tagc_json_truth(struct tagc_json *j, const char *name, bool value) {
   tagc_json_format(j, name, value ? "true" : "false");

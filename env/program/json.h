@@ -35,6 +35,7 @@ void tagc_json_number(struct tagc_json *j, const char *name, int64_t value);
 void tagc_json_count(struct tagc_json *j, const char *name, uint64_t value);
 /* Nine digits; null for NaN and infinities. */
 void tagc_json_real(struct tagc_json *j, const char *name, double value);
+void tagc_json_null(struct tagc_json *j, const char *name);
 void tagc_json_truth(struct tagc_json *j, const char *name, bool value);
 /* A number in the given format. */
 __attribute__((format(printf, 3, 4))) void tagc_json_format(struct tagc_json *j, const char *name, const char *format,

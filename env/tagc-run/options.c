@@ -10,10 +10,10 @@ enum { OWN = 4, ROWS = OWN + TAGC_OPTION_COUNT };
 /* clang-format off */
 static struct tagc_argument rows[ROWS] = {
   {.name = "print", .offset = offsetof(struct tagc_run, print),
-   .help = "do not start anything: print these variables, as lines for a shell"},
+   .help = "do not start anything: print these variables, as lines for a shell; a COMMAND is only checked"},
   {.name = "no-check", .offset = offsetof(struct tagc_run, no_check),
    .help = "look neither at the program (tagc-doctor) nor at files and folders that options name"},
-  {.name = "force", .offset = offsetof(struct tagc_run, force),
+  {.name = "force", .offset = offsetof(struct tagc_run, force), .without = {"no-check"},
    .help = "look at them, print the problems, and start the command all the same"},
   {.help = "Options of the library, with their defaults; a value may also stand behind a =, as in --mode=ab:"},
 };
@@ -22,7 +22,7 @@ static struct tagc_argument rows[ROWS] = {
 static const struct tagc_command_line command_line = {
   .program = "tagc-run",
   .head = "usage: tagc-run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-          "       tagc-run [OPTION...] --print\n"
+          "       tagc-run [OPTION...] --print [[--] COMMAND [ARGUMENT...]]\n"
           "Starts a command with libtagc-preload.so in front of NCCL: sets LD_PRELOAD, and a TAGC_ variable\n"
           "for each option; those of the environment stay. Checks first whether this can work.\n"
           "\n",

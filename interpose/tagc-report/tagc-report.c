@@ -42,29 +42,30 @@ static bool set_steps(void *request, const char *value) {
 }
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
-#define NUMBER(field) TO(COUNT, facts.field), .accepts = "1 to 1e18"
+#define NUMBER(field) .value = "N", TO(COUNT, facts.field), .accepts = "1 to 1e18", .without = {"live"}
 /* clang-format off */
 static const struct tagc_argument rows[] = {
   {.name = "live", TO(FLAG, live), .help = "follow a running job on the screen; q ends it"},
-  {.name = "interval", .value = "SECONDS", TO(REAL, interval), .accepts = "0.1 to 3600",
+  {.name = "interval", .with = "live", .value = "SECONDS", TO(REAL, interval), .accepts = "0.1 to 3600",
    .help = "time from one screen to the next; default: 1"},
-  {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers; it loads nothing"},
-  {.name = "perfetto", .value = "FILE", TO(FILE, perfetto),
+  {.name = "html", .without = {"live"}, .value = "FILE", TO(FILE, html),
+   .help = "also write a page for browsers; it loads nothing"},
+  {.name = "perfetto", .without = {"live"}, .value = "FILE", TO(FILE, perfetto),
    .help = "also write a timeline of calls, which ui.perfetto.dev opens"},
-  {.name = "steps", .value = "N[-M]", TO(CALL, steps), .accepts = "a number, or two as 7-9", .set = set_steps,
-   .help = "limit the timeline to these steps of a rank, counted from 1"},
-  {.name = "tensorboard", .value = "DIR", TO(FILE, tensorboard),
+  {.name = "steps", .with = "perfetto", .value = "N[-M]", TO(CALL, steps), .accepts = "a number, or two as 7-9",
+   .set = set_steps, .help = "limit the timeline to these steps of a rank, counted from 1"},
+  {.name = "tensorboard", .without = {"live"}, .value = "DIR", TO(FILE, tensorboard),
    .help = "also write steps and losses into this folder, for TensorBoard"},
-  {.name = "json", .value = "FILE", .optional = true, TO(FILE, json),
+  {.name = "json", .without = {"live"}, .value = "FILE", .optional = true, TO(FILE, json),
    .help = "write one JSON document to FILE, or in place of the text"},
-  {.name = "characterise", TO(FLAG, characterise),
+  {.name = "characterise", .without = {"live"}, TO(FLAG, characterise),
    .help = "print tables of volumes, frequencies, sizes of messages and bandwidths, in place of the report"},
-  {.name = "parameters", .value = "N", NUMBER(parameters),
+  {.name = "parameters", NUMBER(parameters),
    .help = "parameters of the model, for the formulas of volume; default: those of the trace"},
-  {.name = "layers", .value = "N", NUMBER(layers), .help = "its layers"},
-  {.name = "hidden", .value = "N", NUMBER(hidden), .help = "its hidden size"},
-  {.name = "tokens", .value = "N", NUMBER(tokens), .help = "tokens of a microbatch of one rank"},
-  {.name = "microbatches", .value = "N", NUMBER(microbatches), .help = "microbatches in a step"},
+  {.name = "layers", NUMBER(layers), .help = "its layers"},
+  {.name = "hidden", NUMBER(hidden), .help = "its hidden size"},
+  {.name = "tokens", NUMBER(tokens), .help = "tokens of a microbatch of one rank"},
+  {.name = "microbatches", NUMBER(microbatches), .help = "microbatches in a step"},
 };
 /* clang-format on */
 
@@ -125,22 +126,16 @@ static int check_all(const struct request *r) {
         return tagc_refuse(&command_line, "%s and %s would write the same file: %s", outputs[k][0], outputs[i][0],
                            outputs[i][1]);
   }
-  if (r->steps.first && !r->perfetto)
-    return tagc_refuse(&command_line, "--steps limits the timeline; give --perfetto FILE, too");
   if (!r->traces.count)
     return tagc_refuse(&command_line, "nothing to report: give traces, or their folder");
   return -1;
 }
 
-/* The live screen is all that a call can show. -1: go on. */
-static int check_live(const struct request *r, char *const *words) {
-  if (r->interval && !r->live)
-    return tagc_refuse(&command_line, "--interval is that of --live; give that, too");
-  if (!r->live)
-    return -1;
-  if (r->json || r->html || r->perfetto || r->tensorboard || r->characterise || r->steps.first)
-    return tagc_refuse(&command_line, "--live shows a screen alone; leave the other outputs for a report of their own");
-  return *words ? -1 : tagc_refuse(&command_line, "nothing to follow: give traces, or their folder");
+/* The live screen is all that a call can show. Returns the exit status. */
+static int follow(const struct request *r, char **words) {
+  if (!*words)
+    return tagc_refuse(&command_line, "nothing to follow: give traces, or their folder");
+  return tagc_live_run(command_line.program, words, r->interval ? r->interval : 1);
 }
 
 /* -1: go on; otherwise the exit status. */
@@ -150,9 +145,8 @@ static int parse(char **argv, struct request *r) {
     const int error = tagc_output_flush(stdout);
     return error ? fail(standard_output, strerror(error)) : READ;
   }
-  result = result < 0 ? check_live(r, argv + 1) : result;
   if (result < 0 && r->live)
-    return tagc_live_run(command_line.program, argv + 1, r->interval ? r->interval : 1);
+    return follow(r, argv + 1);
   for (char **word = argv + 1; result < 0 && *word; word++) {
     const char *why = tagc_paths_add(&r->traces, *word);
     result = why ? fail(*word, why) : result;

@@ -109,7 +109,7 @@ struct tagc_trace_comm {
   uint32_t parent;      /* as record.comm; 0: none */
   uint32_t number;      /* in the log and in the table at exit; UINT32_MAX: not in them (yet) */
   int32_t rank, nranks; /* -1: not known */
-  uint16_t function;    /* that made it */
+  uint16_t function;    /* that made it; UINT16_MAX: not known */
   uint16_t agreed;      /* 1: all ranks have the library with equal options; 0: they do not, or this is unknown */
   uint32_t hosts;       /* 0: not known */
   uint32_t on_host;     /* 1: its buffers are in host memory, and a call returns when it is done; 0: on a GPU */

@@ -127,37 +127,45 @@ static const char codec_names[] = "all, or with commas some of"
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct bench_options, field)
 /* clang-format off */
 static const struct tagc_argument rows[] = {
-  { .name = "codec", .value = "NAMES", .kind = TAGC_ARGUMENT_CALL,
+  { .name = "codec", .without = {"allgather"}, .value = "NAMES", .kind = TAGC_ARGUMENT_CALL,
     .accepts = codec_names, .preset = "all", .set = set_codec,
     .help = "codecs to show" },
-  { .name = "data", .value = "KIND", TO(CHOICE, data), .preset = "gauss", .names = data_names,
+  { .name = "data", .without = {"input", "gpu"}, .value = "KIND", TO(CHOICE, data), .preset = "gauss",
+    .names = data_names,
     .help = "made-up gradients" },
-  { .name = "input", .value = "FILE...", TO(FLAG, from_files),
+  { .name = "input", .without = {"simulate"}, .value = "FILE...", TO(FLAG, from_files),
     .help = "dumps of a run (TAGC_DUMP) instead: one for all ranks, or one a rank" },
-  { .name = "elements", .value = "N", TO(SIZE, elements),
+  { .name = "elements", .without = {"gpu"}, .value = "N", TO(SIZE, elements),
     .accepts = "1 to 4294967295, with K, M or G for 2^10, 2^20 or 2^30",
     .help = "elements of a shard; default: those of the files, else 1M" },
-  { .name = "ranks", .value = "N", TO(INT, ranks), .accepts = "2 to 64",
+  { .name = "ranks", .without = {"gpu"}, .value = "N", TO(INT, ranks), .accepts = "2 to 64",
     .help = "ranks, all in this process; default: those of the files, else 2" },
   { .name = "dtype", .value = "TYPE", TO(CHOICE, dtype), .names = dtype_names,
     .help = "type of the gradients; default: that of the files, else fp32" },
-  { .name = "sparsity", .value = "X", TO(REAL, sparsity), .accepts = "0 to 0.999999", .preset = "0.95",
+  { .name = "sparsity", .without = {"allgather"}, .value = "X", TO(REAL, sparsity),
+    .accepts = "0 to 0.999999", .preset = "0.95",
     .help = "share of the values that sparse codecs leave for later" },
-  { .name = "residual", .value = "KIND", TO(CHOICE, residual), .preset = "auto", .names = residual_names,
+  { .name = "residual", .without = {"allgather"}, .value = "KIND", TO(CHOICE, residual),
+    .preset = "auto", .names = residual_names,
     .help = "type of the residual; auto: fp32 for codecs that need one, none for the others" },
-  { .name = "rounding", .value = "HOW", TO(CHOICE, rounding), .preset = "nearest", .names = rounding_names,
+  { .name = "rounding", .without = {"allgather", "gpu"}, .value = "HOW", TO(CHOICE, rounding),
+    .preset = "nearest", .names = rounding_names,
     .help = "rounding of values" },
-  { .name = "steps", .value = "N", TO(INT, steps), .accepts = "1 to 100000", .preset = "1",
+  { .name = "steps", .without = {"allgather", "gpu"}, .value = "N", TO(INT, steps),
+    .accepts = "1 to 100000", .preset = "1",
     .help = "equal steps under fresh seeds, whose errors are added up" },
-  { .name = "seed", .value = "N", TO(SIZE, seed), .accepts = "0 to 18446744073709551615", .preset = "1",
+  { .name = "seed", .without = {"gpu"}, .value = "N", TO(SIZE, seed),
+    .accepts = "0 to 18446744073709551615", .preset = "1",
     .help = "seed of the data and of the codecs" },
   { .name = "repeat", .value = "N", TO(INT, repeat), .accepts = "0 to 1000", .preset = "15",
     .help = "repetitions; times are their medians; 0: no times" },
-  { .name = "variant", .value = "NAME", .kind = TAGC_ARGUMENT_CALL, .set = set_variant,
+  { .name = "variant", .without = {"gpu"}, .value = "NAME", .kind = TAGC_ARGUMENT_CALL, .set = set_variant,
     .accepts = "plain, and where the processor has them avx2 and avx512",
     .help = "instruction set, instead of the fastest that runs here" },
-  { .name = "phases", TO(FLAG, phases), .help = "separate times of prepare, encode and decode" },
-  { .name = "all-variants", TO(FLAG, all_variants), .help = "the same for every instruction set that runs here" },
+  { .name = "phases", .without = {"allgather", "simulate"}, TO(FLAG, phases),
+    .help = "separate times of prepare, encode and decode" },
+  { .name = "all-variants", .without = {"simulate"}, TO(FLAG, all_variants),
+    .help = "the same for every instruction set that runs here" },
   { .name = "allgather", .old = "gather", TO(FLAG, allgather),
     .help = "show the codecs for all-gathers instead, on shards of parameters" },
   { .name = "density", .with = "allgather", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "0.01,0.05,0.2",
@@ -165,9 +173,9 @@ static const struct tagc_argument rows[] = {
     .accepts = "1 to 8 numbers from 0 to 1, with commas",
     .help = "with --allgather: shares of sums other than zero, for the codec of an all-reduce's sums" },
   { .name = "json", TO(FLAG, json), .help = "print JSON" },
-  { .name = "plot", .value = "FILE.svg", TO(FILE, plot),
+  { .name = "plot", .without = {"allgather"}, .value = "FILE.svg", TO(FILE, plot),
     .help = "draw error against rate, or the simulation, into a file" },
-  { .name = "simulate", .value = "WHAT", .kind = TAGC_ARGUMENT_CALL, .set = set_simulation,
+  { .name = "simulate", .without = {"allgather"}, .value = "WHAT", .kind = TAGC_ARGUMENT_CALL, .set = set_simulation,
     .accepts = "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
     .help = "print times of a step on so many ranks instead, or on hosts of G ranks each, flat and with two levels" },
   { .name = "alpha", .with = "simulate", .value = "US", TO(REAL, simulation.alpha_us),
@@ -192,10 +200,10 @@ static const struct tagc_argument rows[] = {
     .help = "the units of the model" },
   { .name = "depth", .with = "simulate", .value = "N", TO(INT, simulation.depth), .accepts = "1 to 16", .preset = "1",
     .help = "chunks of a call (TAGC_DEPTH); one is encoded or decoded while another travels" },
-  { .name = "encode", .with = "simulate", .value = "GB/S", TO(REAL, simulation.encode_gbs),
+  { .name = "encode", .with = "simulate", .without = {"gpu"}, .value = "GB/S", TO(REAL, simulation.encode_gbs),
     .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of encode for all codecs, not measured here" },
-  { .name = "decode", .with = "simulate", .value = "GB/S", TO(REAL, simulation.decode_gbs),
+  { .name = "decode", .with = "simulate", .without = {"gpu"}, .value = "GB/S", TO(REAL, simulation.decode_gbs),
     .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of decode for all codecs, not measured here" },
   { .name = "gpu", .with = "simulate", .value = "NAME", TO(CHOICE, simulation.gpu), .names = bench_gpu_names,
@@ -228,11 +236,10 @@ void bench_stop(int status, const char *message, ...) {
                              : tagc_fail(command_line.program, status, "%s", text));
 }
 
-/* A simulation gets the codecs' speeds in one way. */
 static void check_speeds(const struct bench_options *o) {
   const struct bench_simulation *s = &o->simulation;
-  if (s->gpu != BENCH_NO_GPU && (s->encode_gbs > 0 || s->decode_gbs > 0))
-    bench_stop(BENCH_USAGE, "--gpu does not go with --encode or --decode");
+  if (o->phases && !o->repeat)
+    bench_stop(BENCH_USAGE, "--phases and --all-variants show times, of --repeat 1 or more");
   if (s->wanted && s->gpu == BENCH_NO_GPU && !o->repeat && (s->encode_gbs <= 0 || s->decode_gbs <= 0))
     bench_stop(BENCH_USAGE,
                "--simulate needs to know the codecs' speed: --repeat 1 or more, --encode and --decode, or --gpu");
@@ -255,10 +262,6 @@ int bench_parse(char **argv, struct bench_options *o) {
     bench_stop(BENCH_USAGE, "--input needs one file or more");
   if (o->input_count && !o->from_files)
     bench_stop(BENCH_USAGE, "there is no option '%s'", o->inputs[0]);
-  if (o->allgather && (o->simulation.wanted || o->plot))
-    bench_stop(BENCH_USAGE, "--allgather does not go with --simulate or --plot");
-  if (o->simulation.wanted && o->from_files)
-    bench_stop(BENCH_USAGE, "--input does not go with --simulate");
   for (int i = 0; i < o->input_count && o->plot; i++)
     if (tagc_output_is(o->plot, o->inputs[i]))
       bench_stop(BENCH_USAGE, "--plot would overwrite an input: %s", o->plot);

@@ -180,9 +180,9 @@ static void write_forecast_call(struct tagc_json *j, const struct tagc_forecast_
     tagc_json_count(j, "count", call->count);
     tagc_json_count(j, "message_bytes", tagc_forecast_message(call));
   } else {
-    tagc_json_text_or_null(j, "calls", NULL);
-    tagc_json_text_or_null(j, "count", NULL);
-    tagc_json_text_or_null(j, "message_bytes", NULL);
+    tagc_json_null(j, "calls");
+    tagc_json_null(j, "count");
+    tagc_json_null(j, "message_bytes");
   }
   tagc_json_count(j, "sent_bytes", sent_in_row(call));
   if (hosts)
@@ -219,7 +219,10 @@ static void write_forecast(struct tagc_json *j, const struct tagc_forecast *fore
   tagc_json_number(j, "data", tagc_forecast_replicas(job));
   tagc_json_number(j, "tensor", job->tp);
   tagc_json_number(j, "pipeline", job->pp);
-  tagc_json_number(j, "ranks_per_host", job->local);
+  if (job->local)
+    tagc_json_number(j, "ranks_per_host", job->local);
+  else
+    tagc_json_null(j, "ranks_per_host");
   tagc_json_count(j, "sequence", job->sequence);
   tagc_json_number(j, "micro_batch", job->micro_batch);
   tagc_json_number(j, "accumulate", job->accumulate);

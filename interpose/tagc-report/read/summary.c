@@ -16,8 +16,12 @@ uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table ta
   return rank->code[table][code < 256 ? code : 255];
 }
 
+const char *tagc_sum_find_name(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code) {
+  return code < 256 && table <= TAGC_TRACE_OPS ? s->names.text[table][code] : NULL;
+}
+
 const char *tagc_sum_name(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code) {
-  const char *text = code < 256 && table <= TAGC_TRACE_OPS ? s->names.text[table][code] : NULL;
+  const char *text = tagc_sum_find_name(s, table, code);
   return text ? text : "?";
 }
 

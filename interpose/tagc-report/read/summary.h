@@ -278,7 +278,8 @@ const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slo
 const char *tagc_sum_unseen(const struct tagc_summary *summary, const struct tagc_sum_comm *comm);
 /* "embed", "attn", ... */
 const char *tagc_sum_kind(enum tagc_trace_part kind);
-/* The name of a code; "?" if unnamed. */
+/* The name of a code; NULL, or "?", if unnamed. */
+const char *tagc_sum_find_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
 /* Bytes of an element of a type with this name ("float32"); 0: unknown. */
 unsigned tagc_sum_element(const char *type);

@@ -11,6 +11,17 @@
 
 static const char *const side_words[TAGC_SUM_SIDES] = {"neither", "plain", "compressed"};
 
+/* The name of a code; null: it has none. */
+static void put_name(struct tagc_json *j, const char *name, const struct tagc_summary *s, enum tagc_trace_table table,
+                     uint16_t code) {
+  tagc_json_text_or_null(j, name, tagc_sum_find_name(s, table, code));
+}
+
+/* A number that is never 0; -1: unknown. */
+static void put_known(struct tagc_json *j, const char *name, int64_t number) {
+  tagc_json_number(j, name, number ? number : -1);
+}
+
 static void put_sent(struct tagc_json *j, const char *name, const struct tagc_sum_sent *sent) {
   tagc_json_open(j, name, '{');
   tagc_json_count(j, "inside", sent->inside);
@@ -78,16 +89,16 @@ static void put_json_rank(struct tagc_json *j, const struct tagc_summary *s, con
   tagc_json_number(j, "rank", r->number);
   tagc_json_text(j, "path", r->path);
   tagc_json_text_or_null(j, "host", r->host);
-  tagc_json_number(j, "pid", r->pid);
+  put_known(j, "pid", r->pid);
   tagc_json_text_or_null(j, "program", r->program);
   tagc_json_text_or_null(j, "version", r->version);
-  tagc_json_count(j, "nccl_version", r->nccl_version);
+  put_known(j, "nccl_version", r->nccl_version);
   tagc_json_open(j, "options", '{');
   tagc_report_options(r, put_option, j);
   tagc_json_close(j, '}');
-  tagc_json_number(j, "clock_ns", r->clock_ns);
-  tagc_json_count(j, "first_ns", r->first_ns);
-  tagc_json_count(j, "last_ns", r->last_ns);
+  put_known(j, "clock_ns", r->clock_ns);
+  put_known(j, "first_ns", (int64_t)r->first_ns);
+  put_known(j, "last_ns", (int64_t)r->last_ns);
   tagc_json_truth(j, "blocking", r->blocking);
   put_health(j, &r->health);
   put_json_calls(j, "calls", &r->calls);
@@ -98,9 +109,9 @@ static void put_json_rank(struct tagc_json *j, const struct tagc_summary *s, con
 static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c) {
   for (size_t i = tagc_json_list(j, "lines"); tagc_json_item(j, i, c->line_count); i++) {
     const struct tagc_sum_line *l = &c->lines[i];
-    tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, l->function));
-    tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, l->type));
-    tagc_json_text(j, "op", tagc_sum_name(s, TAGC_TRACE_OPS, l->op));
+    put_name(j, "function", s, TAGC_TRACE_FUNCTIONS, l->function);
+    put_name(j, "type", s, TAGC_TRACE_TYPES, l->type);
+    put_name(j, "op", s, TAGC_TRACE_OPS, l->op);
     tagc_json_number(j, "size_class", l->size_class);
     tagc_json_count(j, "least_count", l->least_count);
     tagc_json_count(j, "most_count", l->most_count);
@@ -114,7 +125,7 @@ static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const
   for (size_t i = tagc_json_list(j, "choices"); tagc_json_item(j, i, slot->choice_count); i++) {
     tagc_json_count(j, "cycle", slot->choices[i].cycle);
     tagc_json_text_or_null(j, "codec", slot->choices[i].codec);
-    tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->choices[i].reason));
+    put_name(j, "reason", s, TAGC_TRACE_REASONS, slot->choices[i].reason);
     put_json_calls(j, "calls", &slot->choices[i].calls);
   }
 }
@@ -136,9 +147,9 @@ static void put_common(struct tagc_json *j, const struct tagc_summary *s, const 
   tagc_json_count(j, "unit", slot->unit);
   tagc_json_count(j, "pass", slot->pass);
   tagc_json_count(j, "count", slot->count);
-  tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, slot->type));
+  put_name(j, "type", s, TAGC_TRACE_TYPES, slot->type);
   tagc_json_truth(j, "voted", slot->voted);
-  tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->reason));
+  put_name(j, "reason", s, TAGC_TRACE_REASONS, slot->reason);
   put_choices(j, s, slot);
   put_json_calls(j, "calls", &slot->calls);
   put_samples(j, slot);
@@ -181,12 +192,10 @@ static void put_members(struct tagc_json *j, const struct tagc_summary *s, const
     tagc_json_number(j, "rank", m->as);
     tagc_json_number(j, "job_rank", s->ranks[m->rank].number);
     tagc_json_count(j, "id", m->id);
-    tagc_json_count(j, "born_ns", m->born_ns);
-    tagc_json_text(j, "born_by", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, m->born_by));
-    if (m->ended_ns) {
-      tagc_json_count(j, "ended_ns", m->ended_ns);
-      tagc_json_text(j, "ended_by", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, m->ended_by));
-    }
+    put_known(j, "born_ns", (int64_t)m->born_ns);
+    put_name(j, "born_by", s, TAGC_TRACE_FUNCTIONS, m->born_ns ? m->born_by : UINT16_MAX);
+    put_known(j, "ended_ns", (int64_t)m->ended_ns);
+    put_name(j, "ended_by", s, TAGC_TRACE_FUNCTIONS, m->ended_ns ? m->ended_by : UINT16_MAX);
   }
 }
 
@@ -196,7 +205,7 @@ static void put_json_reasons(struct tagc_json *j, const struct tagc_summary *s, 
   for (unsigned i = 0; i < 256; i++)
     if (reasons[i]) {
       tagc_json_open(j, NULL, '{');
-      tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, (uint16_t)i));
+      put_name(j, "reason", s, TAGC_TRACE_REASONS, (uint16_t)i);
       tagc_json_count(j, "calls", reasons[i]);
       tagc_json_close(j, '}');
     }
@@ -212,7 +221,7 @@ static void put_json_comm(struct tagc_json *j, const struct tagc_summary *s, con
   tagc_json_text(j, "role", tagc_role_words(c->role));
   tagc_json_text_or_null(j, "role_grounds", c->role_grounds);
   tagc_json_number(j, "ranks", c->nranks);
-  tagc_json_count(j, "hosts", c->hosts);
+  put_known(j, "hosts", c->hosts);
   tagc_json_text_or_null(j, "not_fully_seen", tagc_sum_unseen(s, c));
   const bool known = tagc_sum_layers_known(c);
   tagc_json_text_or_null(j, "layers", known ? c->layers : "");
@@ -350,7 +359,7 @@ static void put_traits_times(struct tagc_json *j, const struct tagc_summary *s, 
     if (!times->calls || !(times->ns > 0))
       continue;
     tagc_json_open(j, NULL, '{');
-    tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, row->function));
+    put_name(j, "function", s, TAGC_TRACE_FUNCTIONS, row->function);
     tagc_json_number(j, "ranks", row->nranks);
     tagc_json_number(j, "size_class", row->size_class);
     tagc_json_truth(j, "compressed", packed);
@@ -405,7 +414,7 @@ static void put_traits(struct tagc_json *j, const struct tagc_summary *s, const 
     const struct tagc_traits_row *row = &t->calls.rows[i];
     tagc_json_text(j, "role", tagc_role_words(row->role));
     tagc_json_number(j, "ranks", row->nranks);
-    tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, row->function));
+    put_name(j, "function", s, TAGC_TRACE_FUNCTIONS, row->function);
     put_traits_row(j, t, row);
   }
   for (size_t i = tagc_json_list(j, "sizes"); tagc_json_item(j, i, t->sizes.count); i++) {

@@ -52,7 +52,7 @@ static const struct tagc_argument rows[] = {
    .value = "FILE",
    TO(FILE, file),
    .help = "a file that has a text of many words, so many that they do not fit one line of it"},
-  {.name = "text", .value = "TEXT", TO(TEXT, text), .help = "a text"},
+  {.name = "text", .value = "TEXT", TO(TEXT, text), .without = {"count", "real"}, .help = "a text"},
   {.name = "length", .with = "file", .value = "N", TO(COUNT, length), .accepts = "1 to 9", .help = "of the file"},
   {.name = "maybe", .value = "FILE", .optional = true, TO(FILE, maybe), .help = "perhaps a file"},
   {.name = "a-name-that-is-long",
@@ -180,6 +180,8 @@ static void refusals(void) {
   refused("--a-name-that-is-long abc", "--a-name-that-is-long does not take 'abc': accepted is two letters");
   refused("--length 3 --flag x", "--length needs --file");
   refused("--length 3 -- --file", "--length needs --file");
+  refused("--text x --count 1", "--text does not go with --count");
+  refused("--real .3 --text x", "--text does not go with --real");
   refused("--numbr=3", "there is no option --numbr; did you mean --number?");
   refused("--versoin", "there is no option --versoin; did you mean --version?");
   refused("--frobnicate", "there is no option --frobnicate");

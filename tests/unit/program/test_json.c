@@ -74,10 +74,11 @@ static void numbers(void) {
   tagc_json_real(&j, NULL, 1e300);
   tagc_json_real(&j, NULL, NAN);
   tagc_json_real(&j, NULL, -INFINITY);
+  tagc_json_null(&j, NULL);
   tagc_json_number(&j, NULL, INT64_MIN);
   tagc_json_format(&j, NULL, "%d.%03d", 12, 5);
   tagc_json_close(&j, ']');
-  wrote(&j, "[0.1,1e+300,null,null,-9223372036854775808,12.005]", "numbers, and those that JSON has not");
+  wrote(&j, "[0.1,1e+300,null,null,null,-9223372036854775808,12.005]", "numbers, and those that JSON has not");
 }
 
 static void texts(void) {

@@ -233,6 +233,42 @@ static void test_odd_figures(void) {
   free(text);
 }
 
+/* A process without a version of NCCL; a call without a type on a communicator of which nothing is told. And a process
+ * that knows more. */
+static void test_unknown(void) {
+  struct trace t[2] = {{0}, {0}};
+  char path[2][64], *const paths[] = {path[0], path[1]};
+  for (int i = 0; i < 2; i++) {
+    struct tagc_trace_process process = {.pid = i + 1, .realtime_ns = 5, .nccl_version = i ? 22809 : 0};
+    trace_process(&t[i], &process, "h", "p", "0.2");
+    trace_name(&t[i], TAGC_TRACE_FUNCTIONS, 0, "ncclAllGather");
+    trace_name(&t[i], TAGC_TRACE_FUNCTIONS, 5, "ncclBcast");
+    trace_name(&t[i], TAGC_TRACE_TYPES, 7, "float32");
+    if (i)
+      trace_put(&t[i], COMM, 1, .identity = 7, .rank = 1, .nranks = 2, .hosts = 2, .born_ns = 9, .function = 5);
+    trace_put(&t[i], CALL, 1, .number = 1, .function = 5, .type = i ? 7 : 255, .op = 255, .slot = -1, .began_ns = 90);
+    if (i)
+      trace_put(&t[i], COMM_END, 1, .at_ns = 99, .function = 5);
+    trace_put(&t[i], END, 0, .calls = 1);
+    snprintf(path[i], sizeof path[i], "%s/unknown%d.trace", folder, i);
+    trace_write(&t[i], path[i]);
+    trace_free(&t[i]);
+  }
+  char *little = print(paths, 1, tagc_report_json), *more = print(paths + 1, 1, tagc_report_json);
+  ok(strstr(little, "\"nccl_version\":-1,") && strstr(more, "\"nccl_version\":22809,"),
+     "the version of NCCL is -1 if unknown");
+  ok(strstr(little, "\"hosts\":-1,") && strstr(more, "\"hosts\":2,"), "and so are hosts");
+  ok(strstr(little, "\"type\":null,\"op\":null,") && strstr(more, "\"type\":\"float32\",\"op\":null,"),
+     "a type and a reduction that no call has are null");
+  ok(strstr(little, "\"born_ns\":-1,\"born_by\":null,") && strstr(little, "\"ended_ns\":-1,\"ended_by\":null}") &&
+       strstr(more, "\"born_ns\":9,\"born_by\":\"ncclBcast\",\"ended_ns\":99,\"ended_by\":\"ncclBcast\"}"),
+     "a communicator that lives has no end");
+  free(little);
+  free(more);
+  for (int i = 0; i < 2; i++)
+    unlink(path[i]);
+}
+
 int main(void) {
   if (!mkdtemp(folder))
     return 1;
@@ -244,6 +280,7 @@ int main(void) {
   test_layers();
   test_labels();
   test_odd_figures();
+  test_unknown();
   ok(rmdir(folder) == 0, "nothing is left");
   return tap_done();
 }
