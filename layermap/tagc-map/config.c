@@ -186,16 +186,21 @@ static void note_defaults(const struct tagc_keys *r, const struct type *type, FI
     tagc_keys_note(r, sizes[i].key, sizes[i].by_default, type->name, notes, path);
 }
 
-/* False: the classes of the family have no such key, and ignore it in a file. */
-static bool has_kv_heads(enum tagc_family family) {
-  return family != TAGC_FAMILY_GPT2 && family != TAGC_FAMILY_NEOX && family != TAGC_FAMILY_BERT &&
-         family != TAGC_FAMILY_VIT;
+/* True: the hidden size is divided among the heads, and the classes of the family ignore other keys in a file. */
+static bool has_equal_heads(enum tagc_family family) {
+  return family == TAGC_FAMILY_GPT2 || family == TAGC_FAMILY_NEOX || family == TAGC_FAMILY_BERT ||
+         family == TAGC_FAMILY_VIT;
 }
 
-static uint32_t read_kv_heads(struct tagc_keys *r, const struct type *type, uint32_t heads) {
-  const bool is_null = json_is_null(json_object_get(r->object, "num_key_value_heads"));
-  const uint32_t by_default = is_null || !type->kv_heads ? heads : type->kv_heads;
-  return has_kv_heads(type->family) ? tagc_keys_size(r, "num_key_value_heads", by_default, 1) : heads;
+static void read_heads(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
+  const bool kv_is_null = json_is_null(json_object_get(r->object, "num_key_value_heads"));
+  a->heads = tagc_keys_size(r, type->family == TAGC_FAMILY_GPT2 ? "n_head" : "num_attention_heads", type->heads, 1);
+  a->kv_heads = a->heads;
+  a->head_dim = a->hidden / a->heads;
+  if (has_equal_heads(type->family))
+    return;
+  a->kv_heads = tagc_keys_size(r, "num_key_value_heads", kv_is_null || !type->kv_heads ? a->heads : type->kv_heads, 1);
+  a->head_dim = tagc_keys_size(r, "head_dim", type->head_dim ? type->head_dim : a->head_dim, 1);
 }
 
 static bool read_architecture(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
@@ -206,9 +211,7 @@ static bool read_architecture(struct tagc_keys *r, const struct type *type, stru
   a->intermediate =
     tagc_keys_size(r, is_gpt2 ? "n_inner" : "intermediate_size", is_gpt2 ? wide : type->intermediate, 1);
   a->blocks = tagc_keys_size(r, is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks, 1);
-  a->heads = tagc_keys_size(r, is_gpt2 ? "n_head" : "num_attention_heads", type->heads, 1);
-  a->kv_heads = read_kv_heads(r, type, a->heads);
-  a->head_dim = tagc_keys_size(r, "head_dim", type->head_dim ? type->head_dim : a->hidden / a->heads, 1);
+  read_heads(r, type, a);
   a->vocabulary = is_image ? 0 : tagc_keys_size(r, "vocab_size", type->vocabulary, 1);
   a->tied = tagc_keys_flag(r, "tie_word_embeddings", type->tied);
   a->fused_qkv = is_gpt2 || type->family == TAGC_FAMILY_NEOX || type->family == TAGC_FAMILY_PHI3;
