@@ -62,14 +62,17 @@ static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const fl
   return norm;
 }
 
-/* The errors of quantising go to the places of the values in the residual. */
+/* The errors of quantising go to the places of the values in the residual. On few ranks most values have none; if the
+ * last ones had, the places of later ones are fetched. */
 static void scatter(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters, double *norm2) {
   const uint32_t count = part->count;
   uint32_t i = 0;
-  double norm = 0;
+  double norm = 0, error = 0;
   for (; i + 16 <= count; i += 16) {
-    prefetch_places(part->residual, part->ids + i, count - i, part->geo->grid.stripes, part->stripe);
-    norm += scatter16(part, part->values + i, part->ids + i, exponents, (uint32_t *)counters);
+    if (error > 0)
+      prefetch_places(part->residual, part->ids + i, count - i, part->geo->grid.stripes, part->stripe);
+    error = scatter16(part, part->values + i, part->ids + i, exponents, (uint32_t *)counters);
+    norm += error;
   }
   if (i < count) {
     float values[16] = {0};

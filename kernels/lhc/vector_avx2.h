@@ -75,15 +75,13 @@ STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8
 }
 
 STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, uint32_t *ids) {
-  const __m128i four = _mm_set1_epi32(4);
-  __m128i lanes = _mm_setr_epi32(0, 1, 2, 3);
   uint32_t count = 0;
   for (uint32_t local = 0; local < lines; local++) {
     uint32_t mask = masks[local];
     if (__builtin_expect(count + (uint32_t)__builtin_popcount(mask) > capacity, 0))
       masks[local] = mask = 0;
-    for (uint32_t i = 0; i < TAGC_GRID_LINE; i += 4, mask >>= 4, lanes = _mm_add_epi32(lanes, four))
-      count += append4(ids + count, lanes, mask & 15);
+    for (uint32_t i = 0; i < TAGC_GRID_LINE; i += 8, mask >>= 8)
+      count += append_ids(ids + count, lanes_of(lanes_to_front, mask & 0xff), local * TAGC_GRID_LINE + i, mask & 0xff);
   }
   return count;
 }
@@ -97,18 +95,20 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
   return found;
 }
 
-/* Moves four numbers of the list back to the lanes of a mask. */
-STEP __m128i spread4(const uint32_t *sums, uint32_t mask) {
-  return move4(_mm_loadu_si128((const __m128i *)sums), from_front, mask);
+/* Moves the first of eight numbers to the lanes of a mask; the others get 0. */
+STEP __m256i spread8(const uint32_t *sums, uint32_t mask) {
+  const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)mask), bits), bits);
+  const __m256i list = _mm256_loadu_si256((const __m256i *)sums);
+  return _mm256_and_si256(set, _mm256_permutevar8x32_epi32(list, lanes_of(lanes_from_front, mask)));
 }
 
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
                    struct tagc_result_format result) {
   for (uint32_t i = 0; i < 2;
        i++, mask >>= 8, own = behind8(own, result.dtype), recv = (char *)recv + 8 * tagc_dtype_size(result.dtype)) {
-    uint32_t low = (uint32_t)__builtin_popcount(mask & 15), high = (uint32_t)__builtin_popcount(mask & 0xf0);
-    __m256i sum = _mm256_set_m128i(spread4(sums + low, mask >> 4 & 15), spread4(sums, mask & 15));
-    sums += low + high;
+    __m256i sum = spread8(sums, mask & 0xff);
+    sums += __builtin_popcount(mask & 0xff);
     finish_vector(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(unit)), own, recv, result);
   }
 }

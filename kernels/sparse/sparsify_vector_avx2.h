@@ -98,51 +98,45 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
   _mm256_storeu_ps(out + 8, sum8(behind8(send, input.dtype), rest, input));
 }
 
-/* Shuffles that move the masked lanes of four to the front, and back from there. */
-#define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
-#define NONE -1, -1, -1, -1
-static const int8_t to_front[16][16] = {
-  {NONE, NONE, NONE, NONE},          {LANE(0), NONE, NONE, NONE},
-  {LANE(1), NONE, NONE, NONE},       {LANE(0), LANE(1), NONE, NONE},
-  {LANE(2), NONE, NONE, NONE},       {LANE(0), LANE(2), NONE, NONE},
-  {LANE(1), LANE(2), NONE, NONE},    {LANE(0), LANE(1), LANE(2), NONE},
-  {LANE(3), NONE, NONE, NONE},       {LANE(0), LANE(3), NONE, NONE},
-  {LANE(1), LANE(3), NONE, NONE},    {LANE(0), LANE(1), LANE(3), NONE},
-  {LANE(2), LANE(3), NONE, NONE},    {LANE(0), LANE(2), LANE(3), NONE},
-  {LANE(1), LANE(2), LANE(3), NONE}, {LANE(0), LANE(1), LANE(2), LANE(3)},
-};
-static const int8_t from_front[16][16] = {
-  {NONE, NONE, NONE, NONE},          {LANE(0), NONE, NONE, NONE},
-  {NONE, LANE(0), NONE, NONE},       {LANE(0), LANE(1), NONE, NONE},
-  {NONE, NONE, LANE(0), NONE},       {LANE(0), NONE, LANE(1), NONE},
-  {NONE, LANE(0), LANE(1), NONE},    {LANE(0), LANE(1), LANE(2), NONE},
-  {NONE, NONE, NONE, LANE(0)},       {LANE(0), NONE, NONE, LANE(1)},
-  {NONE, LANE(0), NONE, LANE(1)},    {LANE(0), LANE(1), NONE, LANE(2)},
-  {NONE, NONE, LANE(0), LANE(1)},    {LANE(0), NONE, LANE(1), LANE(2)},
-  {NONE, LANE(0), LANE(1), LANE(2)}, {LANE(0), LANE(1), LANE(2), LANE(3)},
-};
-#undef LANE
-#undef NONE
+/* For each mask of eight lanes: its lanes in order, then any; and the place of each lane in that order. */
+#define UP_TO(mask, lane) __builtin_popcount((mask) & ((2u << (lane)) - 1))
+#define FROM(mask, i) \
+  ((UP_TO(mask, 0) <= i) + (UP_TO(mask, 1) <= i) + (UP_TO(mask, 2) <= i) + (UP_TO(mask, 3) <= i) + \
+   (UP_TO(mask, 4) <= i) + (UP_TO(mask, 5) <= i) + (UP_TO(mask, 6) <= i))
+#define TO(mask, lane) __builtin_popcount((mask) & ((1u << (lane)) - 1))
+#define EIGHT(f, mask) \
+  { f(mask, 0), f(mask, 1), f(mask, 2), f(mask, 3), f(mask, 4), f(mask, 5), f(mask, 6), f(mask, 7) }
+#define ROWS2(f, mask) EIGHT(f, mask), EIGHT(f, (mask) + 1)
+#define ROWS8(f, mask) ROWS2(f, mask), ROWS2(f, (mask) + 2), ROWS2(f, (mask) + 4), ROWS2(f, (mask) + 6)
+#define ROWS32(f, mask) ROWS8(f, mask), ROWS8(f, (mask) + 8), ROWS8(f, (mask) + 16), ROWS8(f, (mask) + 24)
+#define ROWS128(f, mask) ROWS32(f, mask), ROWS32(f, (mask) + 32), ROWS32(f, (mask) + 64), ROWS32(f, (mask) + 96)
+static const uint8_t lanes_to_front[256][8] = {ROWS128(FROM, 0), ROWS128(FROM, 128)};
+static const uint8_t lanes_from_front[256][8] = {ROWS128(TO, 0), ROWS128(TO, 128)};
+#undef UP_TO
+#undef FROM
+#undef TO
+#undef EIGHT
+#undef ROWS2
+#undef ROWS8
+#undef ROWS32
+#undef ROWS128
 
-STEP __m128i move4(__m128i x, const int8_t table[16][16], uint32_t mask) {
-  return _mm_shuffle_epi8(x, _mm_loadu_si128((const __m128i *)table[mask]));
+STEP __m256i lanes_of(const uint8_t table[256][8], uint32_t mask) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)table[mask]));
 }
 
-/* Appends the masked lanes of four. */
-STEP uint32_t append4(uint32_t *to, __m128i x, uint32_t mask) {
-  _mm_storeu_si128((__m128i *)to, move4(x, to_front, mask));
+/* Appends the masked ones of eight values and ids. Overwrites what follows, eight in all. */
+STEP uint32_t append_pairs(float *values, uint32_t *ids, uint32_t count, __m256 v, __m256i id, uint32_t mask) {
+  const __m256i lanes = lanes_of(lanes_to_front, mask);
+  _mm256_storeu_ps(values + count, _mm256_permutevar8x32_ps(v, lanes));
+  _mm256_storeu_si256((__m256i *)(ids + count), _mm256_permutevar8x32_epi32(id, lanes));
+  return count + (uint32_t)__builtin_popcount(mask);
+}
+
+/* Appends the ids of the masked lanes, which count from `id` on. */
+STEP uint32_t append_ids(uint32_t *ids, __m256i lanes, uint32_t id, uint32_t mask) {
+  _mm256_storeu_si256((__m256i *)ids, _mm256_add_epi32(lanes, _mm256_set1_epi32((int)id)));
   return (uint32_t)__builtin_popcount(mask);
-}
-
-/* Appends the masked ones of four values and ids. */
-STEP uint32_t append_pairs(float *values, uint32_t *ids, uint32_t count, __m128 v, __m128i id, uint32_t mask) {
-  _mm_storeu_ps(values + count, _mm_castsi128_ps(move4(_mm_castps_si128(v), to_front, mask)));
-  return count + append4(ids + count, id, mask);
-}
-
-/* Appends the masked ones of four values, and their ids from `id` on. */
-STEP uint32_t append_both(float *values, uint32_t *ids, uint32_t count, __m128 v, uint32_t id, uint32_t mask) {
-  return append_pairs(values, ids, count, v, _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32((int)id)), mask);
 }
 
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
@@ -167,8 +161,9 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
     } else {
       _mm256_storeu_ps(residual, rest);
     }
-    count = append_both(values, ids, count, _mm256_castps256_ps128(v), id, mask & 15);
-    count = append_both(values, ids, count, _mm256_extractf128_ps(v, 1), id + 4, mask >> 4);
+    const __m256i lanes = lanes_of(lanes_to_front, mask);
+    _mm256_storeu_ps(values + count, _mm256_permutevar8x32_ps(v, lanes));
+    count += append_ids(ids + count, lanes, id, mask);
     masks |= mask << 8 * half;
   }
   return masks;
@@ -203,13 +198,8 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   const uint32_t chosen = choose16(v, lanes, choice, rank), others = lanes & ~chosen;
   uint32_t kept = 0, count = 0;
   for (int half = 0; half < 2; half++) {
-    const __m128 low = _mm256_castps256_ps128(v[half]), high = _mm256_extractf128_ps(v[half], 1);
-    const __m128i low_id = _mm256_castsi256_si128(id[half]), high_id = _mm256_extracti128_si256(id[half], 1);
-    const uint32_t to = chosen >> 8 * half, back = others >> 8 * half;
-    kept = append_pairs(out_values, out_ids, kept, low, low_id, to & 15);
-    kept = append_pairs(out_values, out_ids, kept, high, high_id, to >> 4 & 15);
-    count = append_pairs(left_values, left_ids, count, low, low_id, back & 15);
-    count = append_pairs(left_values, left_ids, count, high, high_id, back >> 4 & 15);
+    kept = append_pairs(out_values, out_ids, kept, v[half], id[half], chosen >> 8 * half & 0xff);
+    count = append_pairs(left_values, left_ids, count, v[half], id[half], others >> 8 * half & 0xff);
   }
   *left = count;
   return kept;

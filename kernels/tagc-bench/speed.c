@@ -17,6 +17,14 @@ struct copy {
   size_t bytes;
 };
 
+/* The all-reduce with max: with those that the other ranks had when their messages were made. The residual of this rank
+ * has grown since, and its own exponents with it. */
+static void join_exponents(struct tagc_job *job, const uint8_t *others) {
+  const size_t bytes = (size_t)job->shape.nranks * job->layout.exponent_bytes;
+  for (size_t i = 0; i < bytes; i++)
+    job->exponents[i] = others[i] > job->exponents[i] ? others[i] : job->exponents[i];
+}
+
 static void run_once(const struct tagc_codec *codec, struct tagc_job *job, const struct copy *copy,
                      const uint8_t *exponents, double times[TIMES]) {
   double began = (double)tagc_clock_ns();
@@ -26,8 +34,7 @@ static void run_once(const struct tagc_codec *codec, struct tagc_job *job, const
   if (codec->prepare)
     codec->prepare(job);
   double prepared = (double)tagc_clock_ns();
-  if (job->layout.exponent_bytes)
-    memcpy(job->exponents, exponents, (size_t)job->shape.nranks * job->layout.exponent_bytes);
+  join_exponents(job, exponents);
   double resumed = (double)tagc_clock_ns();
   codec->encode(job);
   double encoded = (double)tagc_clock_ns();
