@@ -18,8 +18,9 @@ exchange()
   start=$1 count=$2 calls=$3
   shift 3
   rm -f "$stats"/*
+  case " $* " in *" TAGC_CODEC=sparse "* | *" TAGC_CODEC=lhc "*) set -- "TAGC_SPARSITY=$sparsity" "$@" ;; esac
   # shellcheck disable=SC2163 # assignments
-  ms=$(export TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=0 "TAGC_SPARSITY=$sparsity" "$@"
+  ms=$(export TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=0 "$@"
     "$start" "$build/tests/bench/exchange" "$count" "$calls") || return 1
   echo "$ms $(awk -v hosts="$hosts" -v local="$local" '
     FNR == 1 { all += last; between += last_between; since = since_between = last = last_between = 0 }
