@@ -130,6 +130,14 @@ static int count_ranks(ncclComm_t handle) {
   return !nranks && tagc_trace_on() ? traced_hosts.nranks : nranks;
 }
 
+/* The same for any order of the ranks, as NCCL sorts them. */
+static uint64_t hash_of_ranks(const int *ranks, int count) {
+  uint64_t sum = 0;
+  for (int i = 0; i < count; i++)
+    sum += tagc_hash_add(TAGC_HASH_START, &ranks[i], sizeof ranks[i]);
+  return sum;
+}
+
 /* Lists a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is expected: while a
  * non-blocking parent is in progress, NCCL still writes the handle. */
 static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
@@ -215,8 +223,8 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   RETURN_IF_REFUSED(comm);
   /* NCCL has not checked the count yet. With an invalid one nothing is read, and the call makes no communicator. */
   const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
-  struct comm_init init =
-    from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
+  const uint64_t left_out = listed ? hash_of_ranks(excluded, count) : 0;
+  struct comm_init init = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, &left_out, sizeof left_out);
   init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
   init.agreement.shares &= !(flags & NCCL_SHRINK_ABORT);
   /* NCCL aborts what runs on the parent, and then takes that back: a call of ours that is between two exchanges must
