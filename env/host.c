@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "env/conf.h"
 #include "env/hash.h"
 #include "env/units.h"
 
 uint64_t tagc_host_id(void) {
-  const char *given = getenv("NCCL_HOSTID");
-  if (given)
+  char given[1024], name[256] = "", boot[64]; /* NCCL cuts it to as many */
+  if (tagc_conf_find("NCCL_HOSTID", given, sizeof given))
     return tagc_hash_add(TAGC_HASH_START, given, strlen(given));
-  char name[256] = "", boot[64];
   gethostname(name, sizeof name - 1);
   uint64_t hash = tagc_hash_add(TAGC_HASH_START, name, strlen(name));
   int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -44,11 +44,14 @@ int tagc_host_job_rank(void) {
   return -1;
 }
 
-bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }
+bool tagc_host_ids_are_fixed(void) {
+  char some[2];
+  return tagc_conf_find("NCCL_COMM_ID", some, sizeof some);
+}
 
 long long tagc_host_nccl_number(const char *variable) {
-  const char *value = getenv(variable);
-  return value && *value ? strtoll(value, NULL, 0) : -1;
+  char value[64];
+  return tagc_conf_find(variable, value, sizeof value) && *value ? strtoll(value, NULL, 0) : -1;
 }
 
 const char *tagc_host_lacks(void) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Identifies this machine from the system and NCCL's environment. Threads: any that may call getenv().
+ * Identifies this machine from the system and NCCL's variables. Those may be in a file of NCCL (conf.h), which sets
+ * them at its first call: they count before that, too, so that ranks see the same. Threads: any that may call getenv().
  */
 #ifndef ENV_HOST_H
 #define ENV_HOST_H

@@ -164,8 +164,9 @@ static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result
 }
 
 static void trace_comm_end(const struct tagc_call *call, ncclResult_t result) {
-  if ((call->entry == TAGC_ENTRY_ncclCommDestroy || call->entry == TAGC_ENTRY_ncclCommAbort) &&
-      !tagc_real_refuses(result))
+  const bool good = result == ncclSuccess || result == ncclInProgress;
+  if ((call->entry == TAGC_ENTRY_ncclCommDestroy && good) ||
+      (call->entry == TAGC_ENTRY_ncclCommAbort && !tagc_real_refuses(result)))
     tagc_trace_comm_ends(call->trace.comm, call->handle, (uint16_t)call->entry, false);
 }
 

@@ -217,7 +217,8 @@ ncclResult_t tagc_dispatch(struct tagc_call *call) {
     tagc_trace_enter(call);
   }
   const ncclResult_t status = find_and_run(call);
-  if (status != ncclSuccess && status != ncclInProgress)
+  /* NCCL reads a configuration first: where it refuses one, the group goes on without the call. */
+  if (status != ncclSuccess && status != ncclInProgress && tagc_coll_config_is_valid(call->config))
     tagc_group_fail(call->nccl, status);
   tagc_trace_call(call, status);
   errno = saved;

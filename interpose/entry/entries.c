@@ -304,7 +304,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   struct tagc_listed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
-  if (tagc_real_refuses(status))
+  if (status != ncclSuccess && status != ncclInProgress) /* nothing is destroyed, as after any error of before */
     RETURN(tagc_comm_restore(&removed) ? status : tagc_no_memory("a communicator"));
   if (comm) /* NULL would mean all of this thread */
     tagc_comm_collect(comm, true);

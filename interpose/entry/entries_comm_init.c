@@ -117,17 +117,12 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   return init;
 }
 
-/* The number of ranks of a communicator, known from before, for NCCL may have failed; with a trace NCCL is asked. 0:
- * unknown. */
-static int count_ranks(ncclComm_t handle) {
-  struct tagc_hosts traced_hosts;
-  struct tagc_comm *used = tagc_comm_find(handle);
-  const int at_init = tagc_comm_agreement(handle).origin.nranks;
-  const int nranks = used ? used->nranks : at_init > 0 ? at_init : 0;
-  tagc_comm_release(used);
-  if (!nranks && tagc_trace_on())
-    (void)tagc_trace_place(handle, &traced_hosts);
-  return !nranks && tagc_trace_on() ? traced_hosts.nranks : nranks;
+/* The identity of a child that leaves ranks out, in any order: NCCL sorts them. */
+static uint64_t identity_without(uint64_t identity, const int *ranks, int count) {
+  uint64_t sum = 0;
+  for (int i = 0; i < count; i++)
+    sum += tagc_hash_add(TAGC_HASH_START, &ranks[i], sizeof ranks[i]);
+  return identity ? tagc_hash_add(identity, &sum, sizeof sum) : 0;
 }
 
 /* Lists a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is expected: while a
@@ -213,11 +208,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
                                    int flags) {
   CALLED(ncclCommShrink, .handle = comm);
   RETURN_IF_REFUSED(comm);
-  /* NCCL has not checked the count yet. With an invalid one nothing is read, and the call makes no communicator. */
-  const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
-  struct comm_init init =
-    from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
-  init.agreement.origin.identity = listed ? init.agreement.origin.identity : 0;
+  struct comm_init init = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, NULL, 0);
   init.agreement.shares &= !(flags & NCCL_SHRINK_ABORT);
   /* NCCL aborts what runs on the parent, and then takes that back: a call of ours that is between two exchanges must
    * not begin another one. If there is none, the parent is as before, as it is for the ranks that are excluded. */
@@ -226,6 +217,8 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   if (alive && (together || atomic_load(&alive->ownership.entered)))
     tagc_entry_begin_anew(comm, false);
   ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
+  if (status == ncclSuccess || status == ncclInProgress) /* else the list may be invalid, and is not read */
+    init.agreement.origin.identity = identity_without(init.agreement.origin.identity, excluded, count);
   status = tagc_hierarchy_close_group(alive, together, status);
   tagc_group_ended(nccl, alive);
   tagc_comm_release(alive);

@@ -96,9 +96,19 @@ enum tagc_reason tagc_broadcast_reject_reason(struct tagc_work *w) {
   return reason;
 }
 
+/* Does a communicator that shares a host pass its broadcasts? */
+static bool passes_inside(void) { return tagc_library_options()->scope != TAGC_SCOPE_FLAT; }
+
 static ncclResult_t broadcast_begin(struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_allgather_job *job = &w->broadcast.job;
+  if (comm->broadcasts.lost && !comm->agreement.hosts && passes_inside()) {
+    tagc_log(TAGC_LOG_ERROR, "interpose",
+             "communicator %llu: a broadcast failed before it told whether all ranks share a host: the others may pass "
+             "this one, so it fails",
+             (unsigned long long)comm->ledger->number);
+    return ncclInternalError;
+  }
   if (!tagc_references_reserve_statuses(&comm->broadcasts, w->device, comm->nranks, w->call->stream))
     return tagc_no_memory("the statuses of a broadcast");
   comm->broadcasts.calls++;
@@ -168,7 +178,7 @@ static bool learn_hosts(struct tagc_comm *comm, const struct tagc_broadcast_stat
   pthread_mutex_lock(&comm->lock);
   comm->agreement.hosts = inside ? 1 : 2;
   pthread_mutex_unlock(&comm->lock);
-  return inside && tagc_library_options()->scope != TAGC_SCOPE_FLAT;
+  return inside && passes_inside();
 }
 
 /* All ranks have the same statuses now, and change their lists of references alike. */

@@ -80,9 +80,19 @@ bool tagc_hierarchy_locate(struct tagc_comm *comm, const uint32_t *host_of, bool
   return true;
 }
 
+static ncclResult_t ask_child(const struct tagc_nccl *nccl, ncclComm_t child) {
+  __typeof__(&ncclCommGetAsyncError) ask = TAGC_REAL(ncclCommGetAsyncError, nccl);
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t status = ask ? TAGC_IN_REAL(ask(child, &state)) : ncclSuccess;
+  return status != ncclSuccess ? status : state;
+}
+
+/* NCCL destroys no communicator that has failed, and from 2.26 on it would leave a group open. It aborts any. */
 static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort) {
   if (!child)
     return;
+  const ncclResult_t state = abort ? ncclSuccess : ask_child(nccl, child);
+  abort |= state != ncclSuccess && state != ncclInProgress;
   __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, nccl) : TAGC_REAL(ncclCommDestroy, nccl);
   if (end)
     (void)TAGC_IN_REAL(end(child));
@@ -342,13 +352,10 @@ ncclResult_t tagc_hierarchy_error(ncclComm_t handle) {
   ncclResult_t worst = ncclSuccess;
   if (!comm)
     return ncclSuccess;
-  __typeof__(&ncclCommGetAsyncError) ask = TAGC_REAL(ncclCommGetAsyncError, comm->nccl);
   atomic_fetch_add(&comm->hierarchy.askers, 1);
-  for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess && ask; level++) {
+  for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess; level++) {
     ncclComm_t child = atomic_load(&comm->hierarchy.comm[level]);
-    ncclResult_t state = ncclSuccess;
-    ncclResult_t status = child ? TAGC_IN_REAL(ask(child, &state)) : ncclSuccess;
-    worst = status != ncclSuccess ? status : state;
+    worst = child ? ask_child(comm->nccl, child) : ncclSuccess;
   }
   atomic_fetch_sub(&comm->hierarchy.askers, 1);
   tagc_comm_release(comm);

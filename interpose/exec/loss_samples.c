@@ -46,6 +46,11 @@ static bool has_time(struct tagc_comm *comm, uint64_t cycle) {
   return comm->trace.sample_ms < SPENT_MS;
 }
 
+/* The sums of an all-reduce in place lie where the gradient was. A reduce-scatter leaves the shards of others. */
+static bool is_overwritten(const struct tagc_call *call, const struct tagc_job *job) {
+  return call->entry == TAGC_ENTRY_ncclAllReduce && job->send == call->recv;
+}
+
 void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job) {
   struct tagc_comm *comm = call->comm;
   if (!(tagc_trace_on() || tagc_metrics_on()) || call->decision.action != TAGC_COMPRESS)
@@ -65,7 +70,8 @@ void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *
   };
   const double began = tagc_clock_ms();
   double error, norm;
-  if (comm->device->host_reads && tagc_gradient_spot_check(&question, slot->codec, slot->state.calls, &error, &norm)) {
+  if (comm->device->host_reads && !is_overwritten(call, job) &&
+      tagc_gradient_spot_check(&question, slot->codec, slot->state.calls, &error, &norm)) {
     state.error = error;
     state.gradient_norm = norm;
     set_error(tagc_ledger_row(comm->ledger, call->slot), error);

@@ -15,7 +15,8 @@
 #include "interpose/comm/call.h"
 #include "kernels/codec/codec.h"
 
-/* Samples a compressed call, after it was made: its send buffer, or the part that the codec gets, is unchanged. */
+/* Samples a compressed call, after it was made: its send buffer, or the part that the codec gets, is unchanged. Of an
+ * all-reduce in place it is not, and no error is known. */
 void tagc_loss_sample_slot(const struct tagc_call *call, const struct tagc_job *job);
 /* The same for an all-gather, whose codec has counted the loss of its shard. */
 void tagc_loss_sample_allgather(const struct tagc_call *call);

@@ -219,7 +219,8 @@ struct tagc_trace_state {
   uint32_t lock, slot;
   double residual_norm; /* L2 of this rank's unsent values; of a GPU as of the last call that it has reported */
   double gradient_norm; /* L2 of the sampled part of its send buffer */
-  double error; /* relative L2 error of one encoding of that part, without a residual; NaN on GPUs but for the vote */
+  double error; /* relative L2 error of one encoding of that part, without a residual; but for the vote NaN on GPUs, and
+                   of all-reduces in place */
   uint64_t unrecovered, nonfinite; /* of all calls of the slot so far that are known */
   uint32_t allgather;              /* of this all-gather, not of a slot; 0: of the slot */
   uint32_t reserved;

@@ -74,10 +74,10 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
     struct tagc_vote_sample sample = {0};
     tagc_message_sample(&message, &sample);
     slot->sample.reject_reason = sample.reject_reason;
+    slot->sample.symmetric = !sample.ordinary;
     if (again && !(sample.sampled && is_usual(&sample)))
       continue;
     slot->sample.agreed = sample.sampled;
-    slot->sample.symmetric = !sample.ordinary;
     tagc_comm_decision_inputs(comm, i)->gradient = sample.stats;
     any |= slot->sample.agreed && slot->sample.reject_reason == TAGC_REASON_NONE && sample.stats.density > 0;
   }

@@ -78,7 +78,7 @@ ncclResult_t standin_submit(struct ncclComm *comm, struct call *call, ncclRedOp_
                             const char *name) {
   const ncclResult_t accepted = standin_coll_config_check(config, name);
   if (accepted != ncclSuccess)
-    return standin_group_note(accepted);
+    return accepted; /* as NCCL, which does not look at the group before */
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "%s: no such communicator", name));
   call->line = standin_stats_begin(name, (int64_t)comm->id, call->count, (int)call->type);

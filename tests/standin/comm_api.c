@@ -363,6 +363,13 @@ STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return result;
 }
 
+/* What NCCL keeps of a call that has failed: not its arguments, nor an abort. */
+static ncclResult_t stored_error(struct ncclComm *comm) {
+  const ncclResult_t error = (ncclResult_t)atomic_load(&comm->async_error);
+  const bool stays = error == ncclRemoteError || error == ncclSystemError;
+  return stays && !comm->aborted && !comm->revoked ? error : ncclSuccess;
+}
+
 STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm)
     return ncclSuccess;
@@ -370,8 +377,12 @@ STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (is_under_way(comm))
     return standin_fail(ncclInvalidArgument, "CommDestroy: a call on it has not succeeded yet");
   if (standin_comm_acquire(comm)) {
-    standin_device_drain(comm);
+    const ncclResult_t failed = stored_error(comm);
+    if (failed == ncclSuccess)
+      standin_device_drain(comm);
     standin_comm_release(comm);
+    if (failed != ncclSuccess) /* as NCCL (ncclCommEnsureReady), which wants an abort then */
+      return standin_fail(failed, "CommDestroy: the communicator has failed before");
   }
   if (!standin_comm_destroy(comm))
     return standin_fail(ncclInvalidArgument, "CommDestroy: no such communicator");

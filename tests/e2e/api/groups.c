@@ -232,7 +232,8 @@ static void failed_end(int steps, const char *what) {
     good &= ncclGroupEnd() == ncclRemoteError;
   }
   bool decoded = steps == STEPS && !all_untouched();
-  good &= ncclCommDestroy(ranks[0].comm) == ncclSuccess;
+  good &= ncclCommDestroy(ranks[0].comm) == ncclRemoteError; /* NCCL does not destroy what has failed */
+  good &= ncclCommAbort(ranks[0].comm) == ncclSuccess;
   ok(good && !decoded, "the end of a group with %s fails: the error is NCCL's, and nothing is decoded", what);
 }
 

@@ -3,9 +3,10 @@
  * that the library makes of NCCL, a communicator is aborted, or that call fails, on either rank; each allocation of the
  * library fails. No rank may ever have other values than the root.
  *
- *   broken_broadcasts aborts|errors|late|rounds|nonblocking|memory
+ *   broken_broadcasts aborts|errors|late|split|rounds|nonblocking|memory
  *
- * Run with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=0; `memory` with failing_malloc.so after it.
+ * Run with the library preloaded and TAGC_BROADCAST=exact TAGC_MIN_BYTES=0; `memory` with failing_malloc.so after it,
+ * `split` with TAGC_SCOPE=auto.
  */
 #define INPROCESS_N 4000
 #include "tests/e2e/api/inprocess.h"
@@ -103,6 +104,59 @@ static void sweep_late_errors(void) {
   each_moment(try_going_on, LATE, false, true, "a late error on rank 1, which goes on");
 }
 
+/* ---- a part of one host ------------------------------------------------------------------------------------------ */
+
+/* Splits the ranks of two hosts. Those of the first host have the calls. */
+static bool start_split(void) {
+  enum { ALL = 2 * RANKS };
+  ncclComm_t whole[ALL], parts[ALL];
+  ncclUniqueId own_id;
+  bool good = ncclGetUniqueId(&own_id) == ncclSuccess && ncclGroupStart() == ncclSuccess;
+  for (int i = 0; i < ALL; i++) {
+    setenv("NCCL_HOSTID", i < RANKS ? "a" : "b", 1);
+    good &= ncclCommInitRank(&whole[i], ALL, own_id, i) == ncclSuccess;
+  }
+  good &= ncclGroupEnd() == ncclSuccess && ncclGroupStart() == ncclSuccess;
+  for (int i = 0; i < ALL; i++)
+    good &= ncclCommSplit(whole[i], i / RANKS, i, &parts[i], NULL) == ncclSuccess;
+  good &= ncclGroupEnd() == ncclSuccess;
+  for (int i = 0; i < ALL; i++)
+    good &= ncclCommDestroy(whole[i]) == ncclSuccess && (i < RANKS || ncclCommDestroy(parts[i]) == ncclSuccess);
+  adopt(parts, 2);
+  return good;
+}
+
+/* Rank 0 goes on after its error. It does not know whether rank 1 passes its next broadcast, and has it fail. */
+static void *run_unsure(void *argument) {
+  struct rank *r = argument;
+  moments_rank(r->rank);
+  r->good = make_step(r, 0);
+  if (r->rank == 0) {
+    r->good &= r->last == trouble.error;
+    r->good &= make_step(r, 1) && r->last == ncclInternalError && moments_seen() == 0;
+  }
+  r->good &= ncclCommAbort(r->comm) == ncclSuccess;
+  return NULL;
+}
+
+static bool try_unsure(void) { return start_split() && run_all(run_unsure); }
+
+static void sweep_split(void) {
+  notes = true;
+  bool good = start_split() && run_all(run_until_error);
+  notes = false;
+  finish();
+  ok(good && moments_of[0][0][BROADCAST] == MOMENTS && moments_of[0][1][BROADCAST] == 1,
+     "a part of one host: the first broadcast tells that, and the second one passes");
+  trouble.error = ncclSystemError;
+  trouble.on[0] = true;
+  begin_sweep();
+  for (int at = 1; at <= MOMENTS / 2; at++)
+    at_moment(try_unsure, "an error", 0, BROADCAST, at);
+  end_sweep("an error before it is told: later broadcasts of that rank fail, too");
+  unsetenv("NCCL_HOSTID");
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   begin_broken();
@@ -110,6 +164,8 @@ int main(int argc, char **argv) {
     memory(LAST);
   } else if (strcmp(what, "nonblocking") == 0) {
     nonblocking(0, LAST);
+  } else if (strcmp(what, "split") == 0) {
+    sweep_split();
   } else if (count_moments()) {
     if (strcmp(what, "aborts") == 0)
       sweep_aborts();
@@ -120,7 +176,7 @@ int main(int argc, char **argv) {
     else if (strcmp(what, "rounds") == 0)
       rounds(0, BROADCAST, MOMENTS);
     else
-      fprintf(stderr, "usage: broken_broadcasts aborts|errors|late|rounds|nonblocking|memory\n");
+      fprintf(stderr, "usage: broken_broadcasts aborts|errors|late|split|rounds|nonblocking|memory\n");
   }
   return done();
 }

@@ -3,8 +3,8 @@
  *
  *   rank R: done HASH              all steps were made; HASH is the hash of all results
  *   rank R: CALL in step S: ERROR; cleaned up
- *                                  a call failed, with NCCL's name of the error; ncclCommAbort (or Destroy, on odd
- *                                  ranks) of every communicator succeeded afterwards. Exit status 3.
+ *                                  a call failed, with NCCL's name of the error; ncclCommAbort (on odd ranks
+ *                                  Destroy first) of every communicator succeeded afterwards. Exit status 3.
  *   rank R: wrong result ...       exit status 4
  *   rank R: waits in step S        the launcher has lost its patience. Exit status 5.
  *
@@ -87,14 +87,17 @@ static const char *name_of(ncclResult_t code) {
 
 static bool is_well(ncclResult_t returned) { return returned == ncclSuccess || returned == ncclInProgress; }
 
-/* Ends a communicator: by an abort at once, or by a destroy when nothing is in progress. */
+/* Ends a communicator: by an abort at once, or by a destroy when nothing is in progress. One that has failed is not
+ * destroyed: then by an abort, too. */
 static bool gives_up(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   if (rank % 2 == 0)
     return is_well(ncclCommAbort(comm));
   while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclInProgress)
     pause_briefly();
-  return is_well(ncclCommDestroy(comm));
+  const ncclResult_t ended = ncclCommDestroy(comm);
+  const bool refused = ended == state || ended == ncclSystemError; /* or without memory to undo what it has begun */
+  return is_well(ended) || (refused && is_well(ncclCommAbort(comm)));
 }
 
 /* Gives up the communicators and prints the error, as a program does. */

@@ -309,13 +309,31 @@ static void shrinks(bool revoke) {
 static void ends(void) {
   bool good = trained();
   for (int i = 0; i < RANKS; i++) {
-    moments_refuse_destroy();
+    moments_refuse_destroy(ncclInvalidArgument);
     good &= ncclCommDestroy(ranks[i].comm) == ncclInvalidArgument;
   }
   good &= run_groups(0, STEPS) && moments_take_account().left == LEVELS * RANKS;
   for (int i = 0; i < RANKS; i++)
     good &= ncclCommDestroy(ranks[i].comm) == ncclSuccess;
   ok(good && account_is(0, 0, LEVELS * RANKS), "a refused destroy: steps go on in two levels");
+
+  /* NCCL destroys no communicator that has failed. It wants an abort. */
+  good = trained();
+  for (int i = 0; i < RANKS; i++) {
+    moments_refuse_destroy(ncclRemoteError);
+    good &= ncclCommDestroy(ranks[i].comm) == ncclRemoteError;
+  }
+  good &= moments_take_account().left == LEVELS * RANKS;
+  for (int i = 0; i < RANKS; i++)
+    good &= ncclCommAbort(ranks[i].comm) == ncclSuccess;
+  ok(good && account_is(0, LEVELS * RANKS, 0), "failed, and not destroyed: the abort ends sub-communicators");
+
+  good = trained();
+  moments_say_of_children(ncclRemoteError);
+  for (int i = 0; i < RANKS; i++)
+    good &= ncclCommDestroy(ranks[i].comm) == ncclSuccess;
+  moments_say_of_children(ncclSuccess);
+  ok(good && account_is(0, LEVELS * RANKS, 0), "destroyed: sub-communicators that have failed are aborted");
 
   good = trained();
   for (int i = 0; i < RANKS; i++)

@@ -90,8 +90,7 @@ static int child_count;
 static struct moments_account account;
 static int failing_split, failing_rank;
 static enum moments_failure failing_how;
-static ncclResult_t failing_error, children_say;
-static bool refuse_destroy;
+static ncclResult_t failing_error, children_say, refuse_destroy;
 
 EXPORT void moments_fail_split(int which, enum moments_failure how, int rank, ncclResult_t error) {
   pthread_mutex_lock(&lock);
@@ -102,9 +101,9 @@ EXPORT void moments_fail_split(int which, enum moments_failure how, int rank, nc
   pthread_mutex_unlock(&lock);
 }
 
-EXPORT void moments_refuse_destroy(void) {
+EXPORT void moments_refuse_destroy(ncclResult_t error) {
   pthread_mutex_lock(&lock);
-  refuse_destroy = true;
+  refuse_destroy = error;
   pthread_mutex_unlock(&lock);
 }
 
@@ -294,11 +293,13 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   pthread_mutex_lock(&lock);
-  bool refused = refuse_destroy;
-  refuse_destroy = false;
+  const ncclResult_t refused = refuse_destroy != ncclSuccess ? refuse_destroy
+                               : find(comm) >= 0             ? children_say
+                                                             : ncclSuccess;
+  refuse_destroy = ncclSuccess;
   pthread_mutex_unlock(&lock);
-  if (refused)
-    return ncclInvalidArgument;
+  if (refused != ncclSuccess)
+    return refused;
   end_child(comm, &account.destroyed);
   return GO(ncclCommDestroy, comm);
 }

@@ -33,10 +33,11 @@ void moments_fail_split(int which, enum moments_failure how, int rank, ncclResul
 /* Declares this thread to be that of a rank; counts its splits from now on. */
 void moments_rank(int rank);
 
-/* The next ncclCommDestroy() is refused with ncclInvalidArgument. */
-void moments_refuse_destroy(void);
+/* The next ncclCommDestroy() is refused with `error`. */
+void moments_refuse_destroy(ncclResult_t error);
 
-/* Sets the state that ncclCommGetAsyncError() returns for communicators from splits. */
+/* Sets the state that ncclCommGetAsyncError() returns for communicators from splits; an error is also what their
+ * ncclCommDestroy() is refused with. */
 void moments_say_of_children(ncclResult_t error);
 
 /* The account since the last query: communicators from splits, how many of them were aborted, destroyed, and are left;

@@ -189,16 +189,18 @@ static void call_all(void) {
 
 /* ---- refused ----------------------------------------------------------------------------------------------------- */
 
+/* NCCL reads the configuration before the call is one of the group: the group goes on, with its other calls. */
 static bool is_refused(const struct config *c, bool group) {
-  float x[2] = {0}, y[2];
-  ncclResult_t ended = ncclInvalidArgument;
-  if (group)
+  float x[2] = {(float)(rank + 1)}, y[2] = {0}, want = 0;
+  for (int r = 0; r < nranks && group; r++)
+    want += (float)(r + 1);
+  if (group) {
     CHECK(ncclGroupStart());
+    CHECK(ncclAllReduce(x, y, 1, ncclFloat32, ncclSum, world, NULL));
+  }
   const ncclResult_t status =
-    ncclReduceScatterConfig(x, y, 1, ncclFloat32, ncclSum, world, NULL, (const ncclCollConfig_t *)&c->is);
-  if (group)
-    ended = ncclGroupEnd();
-  return status == ncclInvalidArgument && ended == ncclInvalidArgument;
+    ncclReduceScatterConfig(x, y + 1, 1, ncclFloat32, ncclSum, world, NULL, (const ncclCollConfig_t *)&c->is);
+  return status == ncclInvalidArgument && (!group || ncclGroupEnd() == ncclSuccess) && y[0] == want && y[1] == 0;
 }
 
 static void refused(void) {
@@ -207,16 +209,20 @@ static void refused(void) {
   for (int group = 0; group < 2; group++) {
     make_config(&config);
     config.is.magic = 1;
-    all_ok(is_refused(&config, group), "a wrong magic number is refused at once%s", group ? ", in a group" : "");
+    all_ok(is_refused(&config, group), "a wrong magic number is refused at once%s",
+           group ? ", and no other call of its group" : "");
     make_config(&config);
     config.is.size = 40;
-    all_ok(is_refused(&config, group), "a short struct is refused at once%s", group ? ", in a group" : "");
+    all_ok(is_refused(&config, group), "a short struct is refused at once%s",
+           group ? ", and no other call of its group" : "");
     make_config(&config);
     config.is.forceAlgSelection = 2;
-    all_ok(is_refused(&config, group), "a choice of neither 0 nor 1 is refused at once%s", group ? ", in a group" : "");
+    all_ok(is_refused(&config, group), "a choice of neither 0 nor 1 is refused at once%s",
+           group ? ", and no other call of its group" : "");
     make_config(&config);
     config.is.CTAPolicy = 4;
-    all_ok(is_refused(&config, group), "an unknown policy is refused at once%s", group ? ", in a group" : "");
+    all_ok(is_refused(&config, group), "an unknown policy is refused at once%s",
+           group ? ", and no other call of its group" : "");
   }
 }
 

@@ -465,6 +465,9 @@ static void test_lost_rank(void) {
   NEED(ncclCommShrink(comm, lost, 1, &rest, NULL, NCCL_SHRINK_ABORT));
   check(works(rest, check_nranks - 1), "and can go on without it");
   NEED(ncclCommDestroy(rest));
+  check_result(ncclCommDestroy(comm), ncclRemoteError, "what has failed is not destroyed");
+  NEED(ncclCommAbort(comm));
+  comm = NULL;
 }
 
 /* Makes one split. With `aborted` it aborts the parent when rank 0 has died in it, which standin.test causes. */

@@ -243,6 +243,39 @@ static void sharing(int split_shares, int shrink_shares) {
   CHECK(ncclCommDestroy(parent));
 }
 
+/* A group over children that share the connections of their parents: their ranks take one after the other, in the order
+ * of their identities. Each rank lists the two that are excluded in its own order, as NCCL allows. The parents may come
+ * from splits: nobody has told their ranks before. */
+static void shrinks(bool of_splits) {
+  enum { CHILDREN = 6 };
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t first = of_splits ? by_ids(1) : NULL, parents[CHILDREN], comms[CHILDREN];
+  int excluded[] = {nranks - 1 - rank % 2, nranks - 2 + rank % 2};
+  config.shrinkShare = 1;
+  for (int i = 0; i < CHILDREN; i++) {
+    ncclUniqueId id;
+    if (of_splits) {
+      CHECK(ncclCommSplit(first, 0, rank, &parents[i], &config));
+    } else {
+      make_ids(&id, 1);
+      CHECK(ncclCommInitRankConfig(&parents[i], nranks, id, rank, &config));
+    }
+    if (rank < nranks - 2)
+      CHECK(ncclCommShrink(parents[i], excluded, 2, &comms[i], NULL, NCCL_SHRINK_DEFAULT));
+  }
+  alarm(120); /* ranks that take different ones first wait for ever */
+  if (rank < nranks - 2)
+    drive(comms, CHILDREN);
+  share(&(char){0}, 1); /* so that the excluded ranks end after that */
+  for (int i = 0; i < CHILDREN; i++) {
+    if (rank < nranks - 2)
+      CHECK(ncclCommDestroy(comms[i]));
+    CHECK(ncclCommDestroy(parents[i]));
+  }
+  if (first)
+    CHECK(ncclCommDestroy(first));
+}
+
 /* Several communicators of the same ranks, alive together; unused ids in between. */
 static void several(void) {
   ncclUniqueId unused;
@@ -284,12 +317,15 @@ int main(int argc, char **argv) {
     several();
   } else if (!strncmp(way, "sharing-", 8)) {
     sharing(way[8] == '1', way[8] && way[9] == '1');
+  } else if (!strcmp(way, "shrinks") || !strcmp(way, "shrinks-of-splits")) {
+    shrinks(way[7]);
   } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink")) {
     made_from_another(way);
   } else {
-    fprintf(stderr, "usage: agreement "
-                    "[maker-]init|an-id-a-rank|config|nonblocking|nonblocking-watched|group|"
-                    "nonblocking-group|all|several|split...|shrink|sharing-00|...|sharing-11\n");
+    fprintf(stderr,
+            "usage: agreement "
+            "[maker-]init|an-id-a-rank|config|nonblocking|nonblocking-watched|group|"
+            "nonblocking-group|all|several|split...|shrink|shrinks|shrinks-of-splits|sharing-00|...|sharing-11\n");
     return 2;
   }
   return tap_done();

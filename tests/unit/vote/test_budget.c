@@ -147,6 +147,23 @@ static void others(void) {
   }
 }
 
+/* Its buffers have moved into a symmetric window, which all ranks count with, although its gradient does not count. */
+static void has_moved(int meeting, int64_t *words) {
+  has_nan(meeting, words);
+  if (meeting == 3)
+    words[TAGC_MESSAGE_SAMPLE] = 0;
+}
+
+static void moved(void) {
+  set_up_with("1us");
+  other_rank = has_moved;
+  ok(calls(AGAIN) == ncclSuccess && meetings == 5 && slot()->sample.symmetric,
+     "the other rank has met NaN in the look, and lies in a window now: all ranks count with that");
+  other_rank = NULL;
+  ok(calls(THIRD - AGAIN) == ncclSuccess && meetings == 7 && !slot()->sample.symmetric, "until it lies in none");
+  tear_down();
+}
+
 /* ---- residuals --------------------------------------------------------------------------------------------------- */
 
 static void residuals(void) {
@@ -313,6 +330,7 @@ int main(void) {
   begin_votes();
   again();
   others();
+  moved();
   residuals();
   windows();
   denser();
