@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # Shared code of the tests of the example trainer. Sourced by a script that ends with `finish`.
+export LC_ALL=C
 trainer=$abs_top_builddir/examples/train_gpt
 launch=$abs_top_builddir/tests/standin/launch
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tagc-trainer.XXXXXX") || exit 1
