@@ -12,8 +12,9 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 # shellcheck source=tests/tap.sh
 . "$abs_top_srcdir/tests/tap.sh"
-unset LD_PRELOAD
-for name in $(env | sed -n 's/^\(TAGC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+# shellcheck source=tests/environment.sh
+. "$abs_top_srcdir/tests/environment.sh"
+unset LD_PRELOAD TAGC_TEST_WHOLE     # TAGC_TEST_HIDE stays: see tests/README.md
 export TAGC_CODEC=lhc                # what is compressed shall not depend on how fast this machine is; see auto.test
 export TAGC_RESIDUAL=fp32            # sums are compared to the last bit
 export TAGC_SCOPE=flat               # the ranks of most tests share this machine; see levels.test
