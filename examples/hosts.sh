@@ -4,7 +4,8 @@
 # tests and benchmarks. A script that makes hosts removes them in a trap on EXIT, and calls remove_old_hosts for those
 # of killed scripts. Needs root, ip(8) and unshare(1); a limit also needs tc(8) and the kernel's sch_tbf.
 
-# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: not allowed here, 2: failed.
+# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: not allowed here, 2: failed,
+# or the wire is not up after ten seconds.
 two_hosts()
 {
   host_a="tagc-a-$$" host_b="tagc-b-$$" host_wire=wire0 host_address=10.99.0.1
@@ -15,7 +16,13 @@ two_hosts()
     ip -n "$host_a" link set lo up && ip -n "$host_b" link set lo up &&
     ip -n "$host_a" link set wire0 up && ip -n "$host_b" link set wire0 up || return 2
   for host in "$host_a" "$host_b"; do
-    until ip -n "$host" link show wire0 | grep -q 'state UP'; do sleep 0.05; done
+    tries=200
+    while wire=$(ip -n "$host" link show wire0) || return 2; do
+      case $wire in *'state UP'*) break ;; esac
+      tries=$((tries - 1))
+      [ $tries -gt 0 ] || return 2
+      sleep 0.05
+    done
   done
 }
 

@@ -6,7 +6,8 @@ TEST_LOG_DRIVER = env $(ENV_DEFAULT_SIGNAL) AM_TAP_AWK='$(AWK)' $(SHELL) $(top_s
 LOG_DRIVER = $(TEST_LOG_DRIVER)
 TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
-  bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs;
+  bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs; \
+  case $$f in %D%/gpu/run) ;; *) . '$(abs_top_srcdir)/%D%/environment.sh' ;; esac;
 
 # The sanitizer of undefined behaviour costs half of a compiler's time for its checks of each address, and a third of a
 # second a file. Fuzzers have these checks, and kernels as plain C that of alignment; elsewhere the sanitizer of addresses
@@ -101,7 +102,7 @@ e2e_tests =
 # Shared objects of the tests.
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
 to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed '-Wl,-rpath,$(abs_builddir)/tests/standin'
-EXTRA_DIST += %D%/tap.sh %D%/e2e/lib.sh %D%/e2e/harness.h
+EXTRA_DIST += %D%/tap.sh %D%/environment.sh %D%/e2e/lib.sh %D%/e2e/harness.h
 include $(srcdir)/%D%/e2e/broadcast/local.mk
 include $(srcdir)/%D%/e2e/calls/local.mk
 include $(srcdir)/%D%/e2e/api/local.mk

@@ -2,6 +2,7 @@
 # Sourced by the end-to-end tests: TAP output, and ranks with the library in front of them.
 # shellcheck shell=sh
 unset CDPATH
+export LC_ALL=C                      # what other programs print is compared, too
 : "${abs_top_builddir:=$(pwd)}" "${abs_top_srcdir:=$(cd "$(dirname "$0")/../../.." && pwd)}"
 launch="$abs_top_builddir/tests/standin/launch"
 library="$abs_top_builddir/libtagc-preload.so"
@@ -11,8 +12,9 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 # shellcheck source=tests/tap.sh
 . "$abs_top_srcdir/tests/tap.sh"
-unset LD_PRELOAD
-for name in $(env | sed -n 's/^\(TAGC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+# shellcheck source=tests/environment.sh
+. "$abs_top_srcdir/tests/environment.sh"
+unset LD_PRELOAD TAGC_TEST_WHOLE     # TAGC_TEST_HIDE stays: see tests/README.md
 export TAGC_CODEC=lhc                # what is compressed shall not depend on how fast this machine is; see auto.test
 export TAGC_RESIDUAL=fp32            # sums are compared to the last bit
 export TAGC_SCOPE=flat               # the ranks of most tests share this machine; see levels.test
@@ -51,6 +53,10 @@ from_makefile()
 {
   printf 'print:; @echo %s\n' "$1" | MAKEFLAGS='' make -s --no-print-directory -f "$abs_top_builddir/Makefile" -f - print
 }
+
+# installed_programs: prints the programs of this build. make check has named them.
+# shellcheck disable=SC2016 # make expands this
+installed_programs() { echo "${bin_programs:-$(from_makefile '$(bin_PROGRAMS)')}"; }
 
 # runs_on_old_glibc LIBRARY: succeeds if glibc 2.28 (RHEL 8, Ubuntu 20.04, manylinux_2_28) has all that it needs. That
 # glibc has threads and dlopen() in separate libraries. Versions without a number (GLIBC_ABI_DT_RELR) are newer.

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # Shared code of the tests of the example trainer. Sourced by a script that ends with `finish`.
+export LC_ALL=C
+# shellcheck source=tests/environment.sh
+. "$abs_top_srcdir/tests/environment.sh"
+unset LD_PRELOAD
 trainer=$abs_top_builddir/examples/train_gpt
 launch=$abs_top_builddir/tests/standin/launch
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tagc-trainer.XXXXXX") || exit 1
