@@ -27,6 +27,7 @@ examples_train_gpt_SOURCES = \
 # square root might set errno, a comparison might trap. NaN and infinity keep their meaning.
 examples_libgpt_a_CFLAGS = $(AM_CFLAGS) $(BLAS_CPPFLAGS) -fopenmp-simd -fno-math-errno -fno-trapping-math
 examples_train_gpt_CFLAGS = $(examples_libgpt_a_CFLAGS)
+examples_libgpt_a_CPPFLAGS = $(AM_CPPFLAGS) '-DSOURCES="$(abs_top_srcdir)"'
 # Linked like any NCCL program. Here -lnccl finds the stand-in.
 examples_train_gpt_LDADD = examples/libgpt.a -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = examples/libgpt.a tests/standin/libnccl.so

@@ -114,8 +114,8 @@ static void print_help(void) {
       printf(" (%.10g)", option->fallback);
     printf("\n");
   }
-  printf("  %-18s %-5s files to learn from, one after another (those in %s)\n", "--text", "FILE...",
-         TEXT_DEFAULT_FOLDER);
+  printf("  %-18s %-5s files to learn from, one after another (those in %s, or else texts of tagc)\n", "--text",
+         "FILE...", TEXT_DEFAULT_FOLDER);
   printf("  %-18s %-5s print this and end\n", "--help", "");
 }
 

@@ -6,10 +6,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "examples/gpt/fail.h"
 #include "examples/gpt/random.h"
@@ -54,11 +56,12 @@ static int is_regular(const struct dirent *entry) {
 /* By bytes, in every locale. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-static void append_default_folder(struct bytes *text) {
+/* False: there is no file. */
+static bool append_default_folder(struct bytes *text) {
   struct dirent **entries;
   int count = scandir(TEXT_DEFAULT_FOLDER, &entries, is_regular, by_name);
   if (count <= 0)
-    fail(2, "no text in %s (%s); name a file with --text", TEXT_DEFAULT_FOLDER, count ? strerror(errno) : "empty");
+    return false;
   for (int i = 0; i < count; i++) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", TEXT_DEFAULT_FOLDER, entries[i]->d_name);
@@ -66,14 +69,27 @@ static void append_default_folder(struct bytes *text) {
     free(entries[i]);
   }
   free(entries);
+  return true;
+}
+
+static void append_own_texts(struct bytes *text) {
+  static const char *const files[] = {"NEWS", "man/libtagc-preload.7.in", "tests/RELIABILITY.md"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", SOURCES, files[i]);
+    if (access(path, R_OK) != 0)
+      fail(2, "no text in %s, and none in %s (%s); name a file with --text", TEXT_DEFAULT_FOLDER, path,
+           strerror(errno));
+    append_file(text, path);
+  }
 }
 
 struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context) {
   struct bytes all = {0};
   for (size_t i = 0; i < nfiles; i++)
     append_file(&all, files[i]);
-  if (nfiles == 0)
-    append_default_folder(&all);
+  if (nfiles == 0 && !append_default_folder(&all))
+    append_own_texts(&all);
   size_t held_out = all.count / 10, before = all.count - held_out;
   struct text text = {.tokens = malloc((all.count + 1) * sizeof *text.tokens)};
   if (!text.tokens)

@@ -18,7 +18,8 @@ struct text {
 #define TEXT_DEFAULT_FOLDER "/usr/share/common-licenses"
 
 /* Reads the files, in this order. Without any, reads those of the default folder by name, but no symbolic links: they
- * would bring the same text twice. `vocabulary` is the number of tokens, at least 256: see vocabulary.h. Checks
+ * would bring the same text twice. Debian and Ubuntu have that folder; elsewhere three texts of this project's sources
+ * are read, where it was built. `vocabulary` is the number of tokens, at least 256: see vocabulary.h. Checks
  * `context` against the length. */
 struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context);
 void text_free(struct text *text);
