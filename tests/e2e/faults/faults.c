@@ -96,7 +96,8 @@ static bool gives_up(ncclComm_t comm) {
   while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclInProgress)
     pause_briefly();
   const ncclResult_t ended = ncclCommDestroy(comm);
-  const bool refused = ended == state || ended == ncclSystemError; /* or without memory to undo what it has begun */
+  /* It may have failed since it was asked; a system error is also that of no memory to undo what the destroy began. */
+  const bool refused = ended == ncclRemoteError || ended == ncclSystemError;
   return is_well(ended) || (refused && is_well(ncclCommAbort(comm)));
 }
 
