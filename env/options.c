@@ -14,8 +14,6 @@
 #include "env/mark.h"
 #include "env/units.h"
 
-/* As the most of TAGC_WARMUP. */
-
 #define FIELD(field) offsetof(struct tagc_options, field)
 const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
 #define CHOICE(field, variable, preset, choices, help) \

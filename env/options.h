@@ -68,7 +68,7 @@ struct tagc_budget {
 const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]);
 
 /* A fraction that changes at cycles of a communicator: parts per million, and the first cycle that has them. */
-enum { TAGC_STAGES = 8, TAGC_SCHEDULE_LAST = 1000000 /* cycle */ };
+enum { TAGC_STAGES = 8, TAGC_SCHEDULE_LAST = 1000000 /* as the most of TAGC_WARMUP */ };
 struct tagc_schedule {
   uint32_t count; /* of stages; 1: it never changes */
   uint32_t ppm[TAGC_STAGES];
