@@ -4,8 +4,8 @@
 # tests and benchmarks. A script that makes hosts removes them in a trap on EXIT, and calls remove_old_hosts for those
 # of killed scripts. Needs root, ip(8) and unshare(1); a limit also needs tc(8) and the kernel's sch_tbf.
 
-# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: not allowed here, 2: failed,
-# or the wire is not up after ten seconds.
+# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: not allowed here, 2: failed;
+# stderr says why.
 two_hosts()
 {
   host_a="tagc-a-$$" host_b="tagc-b-$$" host_wire=wire0 host_address=10.99.0.1
@@ -20,7 +20,7 @@ two_hosts()
     while wire=$(ip -n "$host" link show wire0) || return 2; do
       case $wire in *'state UP'*) break ;; esac
       tries=$((tries - 1))
-      [ $tries -gt 0 ] || return 2
+      [ $tries -gt 0 ] || { echo "the wire of $host is not up after ten seconds" >&2; return 2; }
       sleep 0.05
     done
   done

@@ -32,13 +32,14 @@ attend() {
   return "$1"
 }
 end_attended() {
-  if [ -n "${results-}" ] && [ -e "$results/pid" ]; then
+  if [ -n "$claimed" ] && [ -e "$results/pid" ]; then
     kill "$(cat "$results/pid")"
     rm -f "$results/pid"
     wait
   fi
   exit "$1"
 }
+claimed= # until then the process may be that of another call
 trap 'end_attended 129' HUP
 trap 'end_attended 130' INT
 trap 'end_attended 143' TERM
@@ -81,6 +82,8 @@ claim() {
   command -v flock > /dev/null || fail "flock is not installed (util-linux)"
   exec 9>"$results/lock" || exit 1
   flock -n 9 || fail "another call, or a training that it has left behind, is at work in $results"
+  rm -f "$results/pid"
+  claimed=1
 }
 
 # whole OPTION VALUE LEAST MOST: fails unless the value is a whole number in this range. With a zero in front the shell

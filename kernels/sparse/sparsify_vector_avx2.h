@@ -101,8 +101,8 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
 /* For each mask of eight lanes: its lanes in order, then any; and the place of each lane in that order. */
 #define UP_TO(mask, lane) __builtin_popcount((mask) & ((2u << (lane)) - 1))
 #define FROM(mask, i) \
-  ((UP_TO(mask, 0) <= i) + (UP_TO(mask, 1) <= i) + (UP_TO(mask, 2) <= i) + (UP_TO(mask, 3) <= i) + \
-   (UP_TO(mask, 4) <= i) + (UP_TO(mask, 5) <= i) + (UP_TO(mask, 6) <= i))
+  ((UP_TO(mask, 0) <= (i)) + (UP_TO(mask, 1) <= (i)) + (UP_TO(mask, 2) <= (i)) + (UP_TO(mask, 3) <= (i)) + \
+   (UP_TO(mask, 4) <= (i)) + (UP_TO(mask, 5) <= (i)) + (UP_TO(mask, 6) <= (i)))
 #define TO(mask, lane) __builtin_popcount((mask) & ((1u << (lane)) - 1))
 #define EIGHT(f, mask) \
   { f(mask, 0), f(mask, 1), f(mask, 2), f(mask, 3), f(mask, 4), f(mask, 5), f(mask, 6), f(mask, 7) }
