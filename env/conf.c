@@ -2,6 +2,7 @@
 #include "env/conf.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,26 +26,35 @@ static bool read_conf(const char *path, const char *variable, char *value, size_
   return found;
 }
 
-/* NCCL asks the system for the home of the user, not HOME. */
-static bool users_conf(char *path, size_t size) {
-  const char *named = getenv("NCCL_CONF_FILE");
+static char home_conf[PATH_MAX]; /* "": none */
+
+/* NCCL asks the system for the home of the user, not HOME, and once: a network may have to answer. */
+static void find_home_conf(void) {
   char room[4096];
   struct passwd user, *found = NULL;
+  if (getpwuid_r(getuid(), &user, room, sizeof room, &found) == 0 && found && found->pw_dir &&
+      snprintf(home_conf, sizeof home_conf, "%s/.nccl.conf", found->pw_dir) >= (int)sizeof home_conf)
+    home_conf[0] = '\0';
+}
+
+/* The user's file; NULL: none. */
+static const char *users_conf(void) {
+  static pthread_once_t asked = PTHREAD_ONCE_INIT;
+  const char *named = getenv("NCCL_CONF_FILE");
   if (named && *named)
-    return snprintf(path, size, "%s", named) < (int)size;
-  return getpwuid_r(getuid(), &user, room, sizeof room, &found) == 0 && found && found->pw_dir &&
-         snprintf(path, size, "%s/.nccl.conf", found->pw_dir) < (int)size;
+    return named;
+  pthread_once(&asked, find_home_conf);
+  return home_conf[0] ? home_conf : NULL;
 }
 
 bool tagc_conf_find(const char *variable, char *value, size_t size) {
   const char *given = getenv(variable);
-  char path[PATH_MAX];
   if (given) {
     snprintf(value, size, "%s", given);
     return true;
   }
-  return (users_conf(path, sizeof path) && read_conf(path, variable, value, size)) ||
-         read_conf("/etc/nccl.conf", variable, value, size);
+  const char *path = users_conf();
+  return (path && read_conf(path, variable, value, size)) || read_conf("/etc/nccl.conf", variable, value, size);
 }
 
 bool tagc_conf_set(const char *variable, const char *value) { return setenv(variable, value, 0) == 0; }
