@@ -155,7 +155,7 @@ static void find_bytes(struct tagc_call *call) {
 
 /* The number of the communicator that the call made, or was made on. */
 static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result) {
-  const bool good = result == ncclSuccess || result == ncclInProgress;
+  const bool good = tagc_real_accepts(result);
   if (call->trace.comm)
     return call->trace.comm;
   if (takes(call->entry) & MAKES && good && call->recv)
@@ -164,7 +164,7 @@ static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result
 }
 
 static void trace_comm_end(const struct tagc_call *call, ncclResult_t result) {
-  const bool good = result == ncclSuccess || result == ncclInProgress;
+  const bool good = tagc_real_accepts(result);
   if ((call->entry == TAGC_ENTRY_ncclCommDestroy && good) ||
       (call->entry == TAGC_ENTRY_ncclCommAbort && !tagc_real_refuses(result)))
     tagc_trace_comm_ends(call->trace.comm, call->handle, (uint16_t)call->entry, false);
@@ -175,7 +175,7 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result) {
   if (!stamp->number)
     return;
   const unsigned has = takes(call->entry);
-  const bool failed = result != ncclSuccess && result != ncclInProgress;
+  const bool failed = !tagc_real_accepts(result);
   tagc_trace_return(call);
   if (has & COUNT)
     find_bytes(call);

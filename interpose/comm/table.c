@@ -220,7 +220,7 @@ static void init_launched(ncclComm_t handle, ncclResult_t status) {
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = find_listed(handle);
   if (entry)
-    entry->init_called = status == ncclSuccess || status == ncclInProgress;
+    entry->init_called = tagc_real_accepts(status);
   pthread_rwlock_unlock(&table_lock);
   if (status == ncclSuccess)
     ask_ranks(handle, &(uint64_t){0});

@@ -218,7 +218,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call) {
   }
   const ncclResult_t status = find_and_run(call);
   /* NCCL reads a configuration first: where it refuses one, the group goes on without the call. */
-  if (status != ncclSuccess && status != ncclInProgress && tagc_coll_config_is_valid(call->config))
+  if (!tagc_real_accepts(status) && tagc_coll_config_is_valid(call->config))
     tagc_group_fail(call->nccl, status);
   tagc_trace_call(call, status);
   errno = saved;

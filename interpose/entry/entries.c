@@ -213,7 +213,7 @@ EXPORT ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommR
   RETURN_IF_REFUSED(comm);
   tagc_library_note_messages();
   const ncclResult_t status = FORWARD(ncclDevCommCreate, comm, requirements, made);
-  if (watched() && (status == ncclSuccess || status == ncclInProgress))
+  if (watched() && tagc_real_accepts(status))
     tagc_comm_has_device_comm(comm);
   RETURN(status);
 }
@@ -244,7 +244,7 @@ EXPORT ncclResult_t ncclGroupEnd(void) {
     RETURN(status);
   /* The outermost end makes the communicators that the program requested in the group. */
   tagc_comm_group_is_over(nccl, status);
-  if (!tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
+  if (!tagc_comm_collect(NULL, !tagc_real_accepts(status)))
     RETURN(tagc_no_memory("a communicator"));
   RETURN(status);
 }
@@ -260,7 +260,7 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   CALLED(ncclCommFinalize, .handle = comm);
   RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
-  if (watched() && (status == ncclSuccess || status == ncclInProgress)) {
+  if (watched() && tagc_real_accepts(status)) {
     struct tagc_comm *ended = tagc_comm_drop(comm);
     tagc_hierarchy_end(ended, false);
     if (status == ncclSuccess)
@@ -304,7 +304,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   struct tagc_listed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
-  if (status != ncclSuccess && status != ncclInProgress) /* nothing is destroyed, as after any error of before */
+  if (!tagc_real_accepts(status)) /* nothing is destroyed, as after any error of before */
     RETURN(tagc_comm_restore(&removed) ? status : tagc_no_memory("a communicator"));
   if (comm) /* NULL would mean all of this thread */
     tagc_comm_collect(comm, true);

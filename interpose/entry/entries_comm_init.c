@@ -129,7 +129,7 @@ static uint64_t identity_without(uint64_t identity, const int *ranks, int count)
  * non-blocking parent is in progress, NCCL still writes the handle. */
 static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
                               const struct comm_init *init) {
-  if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
+  if (!watched() || !comm || !tagc_real_accepts(status))
     return status;
   bool nonblocking = init->nonblocking || status == ncclInProgress;
   ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
@@ -189,7 +189,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
   if (watched())
     init.agreement.origin =
       (struct tagc_origin){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
-  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
+  for (int i = 0; comms && i < count && tagc_real_accepts(status); i++) {
     init.agreement.origin.rank = i;
     status = note_comm(nccl, status, &comms[i], NULL, &init);
   }
@@ -217,7 +217,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   if (alive && (together || atomic_load(&alive->ownership.entered)))
     tagc_entry_begin_anew(comm, false);
   ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
-  if (status == ncclSuccess || status == ncclInProgress) /* else the list may be invalid, and is not read */
+  if (tagc_real_accepts(status)) /* else the list may be invalid, and is not read */
     init.agreement.origin.identity = identity_without(init.agreement.origin.identity, excluded, count);
   status = tagc_hierarchy_close_group(alive, together, status);
   tagc_group_ended(nccl, alive);

@@ -245,7 +245,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno) {
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, real_has_ended, g);
     end_held(g, status);
-    finish_group(g, status != ncclSuccess && status != ncclInProgress);
+    finish_group(g, !tagc_real_accepts(status));
     return status;
   }
   status = TAGC_IN_REAL_ERRNO(real(), real_errno);

@@ -213,7 +213,7 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_
     return pass_all(&real, calls, count, ended, group);
   /* Without its held calls, the program's group may still hold other NCCL work: a communicator that begins or ends. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
-  if (before != ncclSuccess && before != ncclInProgress)
+  if (!tagc_real_accepts(before))
     return before;
   if (count > 1 && !arrange_calls(calls, count))
     return tagc_no_memory("the calls of a group");

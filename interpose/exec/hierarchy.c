@@ -92,7 +92,7 @@ static void end_child(const struct tagc_nccl *nccl, ncclComm_t child, bool abort
   if (!child)
     return;
   const ncclResult_t state = abort ? ncclSuccess : ask_child(nccl, child);
-  abort |= state != ncclSuccess && state != ncclInProgress;
+  abort |= !tagc_real_accepts(state);
   __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, nccl) : TAGC_REAL(ncclCommDestroy, nccl);
   if (end)
     (void)TAGC_IN_REAL(end(child));

@@ -90,6 +90,9 @@ static inline bool tagc_real_refuses(ncclResult_t status) {
   return status == ncclInvalidArgument || status == ncclInvalidUsage;
 }
 
+/* Is this no error: a call has succeeded, or goes on in the background? */
+static inline bool tagc_real_accepts(ncclResult_t status) { return status == ncclSuccess || status == ncclInProgress; }
+
 /* NCCL's own calls of its public functions come back to us: while a thread is inside the real library, its calls are
  * forwarded untouched. A counter a thread. */
 extern _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
