@@ -195,8 +195,8 @@ void tagc_options_read(struct tagc_options *options, char *const *environment);
  * environment: then no TAGC_ variable counts, options->bad is set, and the log says so. */
 void tagc_options_read_process(struct tagc_options *options);
 
-/* Writes the options that ranks must have in common (those that are not local) as
- * lines of NAME=value with a final NUL. Cuts a long text, adding a hash. False: over `size` bytes. */
+/* Writes the options that are not local as lines of NAME=value with a final NUL. Cuts a long text, adding a hash.
+ * False: over `size` bytes. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500 /* always suffices */
 

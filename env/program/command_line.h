@@ -26,7 +26,7 @@ enum tagc_argument_kind {
   TAGC_ARGUMENT_CALL,   /* `set` takes it */
 };
 
-enum { TAGC_ARGUMENT_RIVALS = 2 };
+enum { TAGC_ARGUMENT_RIVALS = 2 }; /* of an option, at most: those that it does not go with */
 
 /* An option. A row without a name is a heading of --help: its `help`, verbatim. */
 struct tagc_argument {
