@@ -21,6 +21,7 @@ enum tagc_residual_choice {
   TAGC_RESIDUAL_INT8
 };
 enum tagc_rounding { TAGC_ROUNDING_NEAREST, TAGC_ROUNDING_STOCHASTIC };
+enum tagc_sums { TAGC_SUMS_AUTO, TAGC_SUMS_EXACT };
 enum tagc_scope { TAGC_SCOPE_AUTO, TAGC_SCOPE_FLAT, TAGC_SCOPE_INTER };
 enum tagc_assume { TAGC_ASSUME_NOTHING, TAGC_ASSUME_GRADIENTS };
 enum tagc_allgather_choice {

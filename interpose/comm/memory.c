@@ -25,10 +25,9 @@ size_t tagc_memory_assign_support(struct tagc_support_buffers *out, const struct
 /* A call uses either codec's buffers, so they share their place. */
 size_t tagc_memory_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot) {
   const struct tagc_allgather_phase *phase = &slot->allgather_phase;
-  if (!phase->codec)
-    return 0;
-  const size_t bytes = tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape, &phase->layout,
-                                                     &slot->allgather_phase_chunking);
+  const size_t bytes = phase->codec ? tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape,
+                                                                    &phase->layout, &slot->allgather_phase_chunking)
+                                    : 0;
   struct tagc_support_buffers support;
   const size_t its = phase->support.payload_bytes ? tagc_memory_assign_support(&support, phase, NULL) : 0;
   return its > bytes ? its : bytes;

@@ -9,6 +9,8 @@
  * all ranks how many bytes the largest shard takes. If these are no more than q8's, they are sent, and the sums are
  * exact. Otherwise q8 goes on as if nothing had been. Every rank has the same numbers, so all do the same. On a GPU the
  * host waits for them; there the estimates of TAGC_CODEC=auto decide for a slot (policy/choose.c).
+ *
+ * With TAGC_SUMS=exact sums have no codec but this one: they are gathered plainly, or the nonzero ones alone.
  */
 #include "env/clock.h"
 #include "interpose/exec/work.h"
@@ -39,10 +41,9 @@ static void sums_lay_out(struct tagc_work *w) {
     .recv = call->recv,
     .seed = w->reduce.job.seed,
   };
-  if (!sums_is_encoded(w))
-    return;
-  tagc_work_assign_chunks(w, 1, &slot->allgather_phase_chunking, comm->memory.workspace);
-  if (slot->allgather_phase.support.payload_bytes)
+  if (sums_is_encoded(w))
+    tagc_work_assign_chunks(w, 1, &slot->allgather_phase_chunking, comm->memory.workspace);
+  if (slot->allgather_phase.support.payload_bytes && tagc_work_compresses(w))
     tagc_memory_assign_support(&w->allgather.support, &slot->allgather_phase, comm->memory.workspace);
 }
 

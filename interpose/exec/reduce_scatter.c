@@ -275,13 +275,21 @@ static void watch_density(const struct tagc_work *w) {
            tagc_reason_words(slot->reason));
 }
 
+/* The bytes of a rank's part in the second half of an all-reduce, of which a plain one would send these. */
+static uint64_t gathered_bytes(const struct tagc_work *w, uint64_t plain) {
+  const struct tagc_allgather_work *allgather = &w->allgather;
+  return (allgather->codec && tagc_work_compresses(w) ? allgather->job.layout.payload_bytes : plain) +
+         (allgather->support.needed ? sizeof *allgather->support.needed : 0);
+}
+
 static void reduce_account(const struct tagc_work *w) {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   const struct tagc_slot_info info = {.signature.collective =
                                         slot->all_reduce ? TAGC_COLL_ALL_REDUCE : TAGC_COLL_REDUCE_SCATTER};
-  const struct tagc_slot_question question = {
+  struct tagc_slot_question question = {
+    .options = tagc_library_options(),
     .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none,
     .slot = &info,
     .hosts = tagc_hierarchy_hosts(comm),
@@ -289,12 +297,11 @@ static void reduce_account(const struct tagc_work *w) {
     .packed = slot->packed,
     .shard_count = slot->shard_count,
     .rest_count = tagc_slot_rest_count(slot),
-    .allgather_phase_bytes =
-      w->allgather.job.layout.payload_bytes + (w->allgather.support.needed ? sizeof *w->allgather.support.needed : 0),
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);
   const uint64_t shard = tagc_plan_shard(&question).n * element;
+  question.allgather_phase_bytes = gathered_bytes(w, shard);
   /* Between hosts a flush sends the bytes of a codec that leaves everything as it is. */
   const struct tagc_layout whole = {.message_bytes = selected.n * element};
   const struct tagc_traffic plain = tagc_plan_plain_traffic(&question);

@@ -64,16 +64,17 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
            : 0;
 }
 
-/* The estimate of the gradient codec that resembles the codec of the gathered sums; NULL: they are gathered plainly. */
-static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather_phase *phase,
+/* The estimate of the gradient codec that resembles a codec of gathered sums; NULL: they are gathered plainly. */
+static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather_codec *codec,
                                                      const struct tagc_gradient_stats *gradient) {
-  for (int i = 0; i < TAGC_CANDIDATES && phase->codec; i++)
-    if (strcmp(names[i], phase->codec->name) == 0)
+  for (int i = 0; i < TAGC_CANDIDATES && codec; i++)
+    if (strcmp(names[i], codec->name) == 0)
       return &gradient->of[i];
   return NULL;
 }
 
-/* The bytes that the nonzero values of the sums may take: those of all ranks. 0: more than q8, which is sent then. */
+/* The bytes that the nonzero values of the sums may take: those of all ranks. 0: too many, and the other
+ * sums are sent, too. */
 static uint64_t bytes_of_support(const struct tagc_allgather_phase *phase, const struct tagc_gradient_stats *gradient) {
   const double density = gradient->density * phase->shape.nranks, n = (double)phase->shape.n;
   const uint64_t bytes =
@@ -82,8 +83,8 @@ static uint64_t bytes_of_support(const struct tagc_allgather_phase *phase, const
 }
 
 /* The second half of an all-reduce: a ring of all ranks' payloads. Each rank encodes one and decodes all of them. The
- * times are taken from the gradient codec that resembles q8 or bf16; nonzero values take less. If these may be sent,
- * the ranks tell their bytes first, and there is one chunk. */
+ * times are taken from the gradient codec that resembles q8 or bf16; nonzero values take less than q8. If these may be
+ * sent, the ranks tell their bytes first, and there is one chunk. */
 static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient,
                                       const struct tagc_wire *wire) {
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
@@ -92,18 +93,18 @@ static double time_of_allgather_phase(const struct tagc_slot_question *q, const 
   const double bytes = support       ? (double)support
                        : phase.codec ? (double)phase.layout.payload_bytes
                                      : n * (double)tagc_dtype_size(phase.shape.dtype);
-  const double latency_ns = steps * wire->plain.latency_ns;
+  const double latency_ns = steps * wire->plain.latency_ns, asked_ns = phase.support.payload_bytes ? latency_ns : 0;
   struct tagc_call_times times = {.wire_ns = latency_ns + steps * bytes * wire->plain.ns_per_byte,
                                   .latency_ns = latency_ns};
-  if (!phase.codec)
-    return times.wire_ns;
-  const struct tagc_codec_estimate *like = measured_of(&phase, gradient);
+  if (!phase.codec && !support)
+    return asked_ns + times.wire_ns;
+  const struct tagc_codec_estimate *like = measured_of(support ? &tagc_allgather_q8 : phase.codec, gradient);
   if (like) {
     times.encode_ns = n * like->encode_ns;
     times.decode_ns = n * q->hosts.nranks * like->decode_ns;
     times.chunk_ns = like->call_ns / 2;
   }
-  return (phase.support.payload_bytes ? latency_ns : 0) +
+  return asked_ns +
          tagc_call_ns(&times, support ? 1 : tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
 }
 
@@ -117,20 +118,22 @@ double tagc_choose_error(const struct tagc_slot_question *slot, const struct tag
   if (!q.codec || !tagc_plan_is_all_reduce(&q))
     return error;
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(&q);
-  const struct tagc_codec_estimate *like = bytes_of_support(&phase, gradient) ? NULL : measured_of(&phase, gradient);
+  const struct tagc_codec_estimate *like =
+    measured_of(bytes_of_support(&phase, gradient) ? NULL : phase.codec, gradient);
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
 /* The second half of an all-reduce on a GPU behind a first one. The host may wait for the bytes of nonzero sums, which
  * come at the end of the first half: at worst the program's own kernels are late by that half, and by what a wait
- * takes. So it waits only if even then the call is clearly faster. */
+ * takes. So it waits only if even then the call is clearly faster, or if TAGC_SUMS=exact leaves no other way. */
 static double time_of_sums(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient,
                            const struct tagc_wire *wire, double first_ns, bool *waits) {
   struct tagc_slot_question asking = *q;
   asking.waits_for_sums = true;
   const double ns = time_of_allgather_phase(q, gradient, wire),
                waiting_ns = first_ns + TAGC_GPU_WAIT_NS + time_of_allgather_phase(&asking, gradient, wire);
-  *waits = !q->host_memory && tagc_choose_is_worth_it(waiting_ns, ns);
+  *waits = !q->host_memory &&
+           (tagc_plan_allgather_phase(q).support.payload_bytes > 0 || tagc_choose_is_worth_it(waiting_ns, ns));
   return *waits ? waiting_ns : ns;
 }
 

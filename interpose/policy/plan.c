@@ -84,7 +84,7 @@ static struct tagc_allgather_layout offer_support(const struct tagc_allgather_ph
   struct tagc_allgather_layout layout;
   if (!tagc_allgather_support.layout(&phase->shape, &layout))
     return (struct tagc_allgather_layout){0};
-  if (layout.payload_bytes > phase->layout.payload_bytes)
+  if (phase->codec && layout.payload_bytes > phase->layout.payload_bytes)
     layout.payload_bytes = phase->layout.payload_bytes;
   return layout;
 }
@@ -94,22 +94,23 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
   struct tagc_allgather_phase phase = {
     .shape = {.n = tagc_plan_shard(q).n, .nranks = q->hosts.nranks, .dtype = q->packed.dtype}};
   const size_t shard = (size_t)phase.shape.n * tagc_dtype_size(phase.shape.dtype);
-  phase.codec = sends_whole(q->codec) ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
+  const bool exact = q->options->sums == TAGC_SUMS_EXACT;
+  phase.codec = exact || sends_whole(q->codec) ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
   if (phase.codec && (!phase.codec->layout(&phase.shape, &phase.layout) || phase.layout.payload_bytes >= shard)) {
     phase.codec = NULL;
     phase.layout = (struct tagc_allgather_layout){0};
   }
-  if (phase.codec && q->codec->needs_residual && (q->host_memory || q->waits_for_sums))
+  if (q->codec->needs_residual && (exact || (phase.codec && (q->host_memory || q->waits_for_sums))))
     phase.support = offer_support(&phase);
   return phase;
 }
 
 /* The bytes that a rank sends for the second half of an all-reduce. */
 static struct tagc_traffic allgather_phase_traffic(const struct tagc_slot_question *q, bool plain) {
-  const struct tagc_allgather_phase phase = plain ? (struct tagc_allgather_phase){0} : tagc_plan_allgather_phase(q);
   const struct tagc_shape whole = tagc_plan_shard(q);
-  const size_t payload = q->allgather_phase_bytes ? q->allgather_phase_bytes : phase.layout.payload_bytes;
-  return tagc_plain_traffic(phase.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+  const struct tagc_allgather_phase phase = plain ? (struct tagc_allgather_phase){0} : tagc_plan_allgather_phase(q);
+  const uint64_t planned = phase.codec ? phase.layout.payload_bytes : whole.n * tagc_dtype_size(whole.dtype);
+  return tagc_plain_traffic(q->allgather_phase_bytes && !plain ? q->allgather_phase_bytes : planned, &q->hosts);
 }
 
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q) {

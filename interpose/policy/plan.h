@@ -57,7 +57,7 @@ struct tagc_slot_question {
   struct tagc_scope_plan scope;
   struct tagc_shape packed; /* of a packed shard (comm/slot.h): its ranks are all of them, or in two levels one a host.
                                n = 0: no codec has its type. It includes the desired residual */
-  uint64_t allgather_phase_bytes;   /* of an all-reduce: payload bytes of the gathered sums; 0: as planned */
+  uint64_t allgather_phase_bytes;   /* of an all-reduce: bytes of a rank's gathered sums; 0: as planned */
   uint64_t shard_count, rest_count; /* of a shard, and of its uncompressed part; if 0, packed is all */
   enum tagc_op op;
   bool layer_known; /* the slot's layer and selection are known; else only its name counts */
@@ -84,8 +84,9 @@ struct tagc_allgather_phase {
   const struct tagc_allgather_codec *codec; /* NULL: plainly */
   struct tagc_allgather_shape shape;
   struct tagc_allgather_layout layout;
-  /* With the most bytes that `support` (kernels/allgather/support.h) may take: those of the codec. In each call the
-   * ranks tell each other how many their nonzero values take, and these are sent, exact, if they fit. 0: never */
+  /* With the most bytes that `support` (kernels/allgather/support.h) may take: those of the codec, or less than plain
+   * ones. In each call the ranks tell each other how many their nonzero values take, and these are sent, exact, if they
+   * fit. 0: never */
   struct tagc_allgather_layout support;
 };
 
@@ -94,7 +95,8 @@ bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
 /* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that
  * saves nothing. After sparse and lhc on host memory: the nonzero values where they take no more bytes than q8. On a
- * GPU the host waits for their number in each call, so the same only if the question says so. */
+ * GPU the host waits for their number in each call, so the same only if the question says so.
+ * TAGC_SUMS=exact: the nonzero values, on a GPU too, where they take fewer bytes than plain sums; else these. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */

@@ -359,6 +359,16 @@ static void sparse_all_reduces(void) {
      "on host memory: nonzero sums, for a latency more, in %.1f ms", 1e-6 * host.ns[SPARSE]);
   is(&host, SPARSE, 0, "which is chosen");
   ok(tagc_choose_error(&slot, &gradient, SPARSE) == gradient.of[SPARSE].error, "and loses nothing of the sums");
+  options.sums = TAGC_SUMS_EXACT;
+  const struct tagc_choice kept = tagc_choose(&slot, &gradient, &wire);
+  ok(kept.ns[SPARSE] == host.ns[SPARSE] && tagc_choose_error(&slot, &gradient, Q4) == gradient.of[Q4].error &&
+       fabs(kept.ns[Q4] - half.ns[Q4] - (20e3 + 40. * 4 * (1 << 20))) < 1,
+     "TAGC_SUMS=exact: the same for sparse; behind q4 plain sums, in %.1f ms", 1e-6 * kept.ns[Q4]);
+  const struct tagc_wire quick = link_of(1e9);
+  slot.host_memory = false;
+  ok(tagc_choose(&slot, &gradient, &quick).waits_for_sums[SPARSE], "and on a GPU the host waits over any wire");
+  slot.host_memory = true;
+  options.sums = TAGC_SUMS_AUTO;
   gradient.density = 0.13;
   const struct tagc_choice denser = tagc_choose(&slot, &gradient, &wire);
 

@@ -309,6 +309,20 @@ static void all_reduces(void) {
   q.waits_for_sums = true;
   ok(tagc_plan_allgather_phase(&q).support.payload_bytes == phase.support.payload_bytes, "unless it may");
   q.waits_for_sums = false;
+  options.sums = TAGC_SUMS_EXACT;
+  phase = tagc_plan_allgather_phase(&q);
+  ok(!phase.codec && phase.support.payload_bytes == 2 * (1 << 20) - 16,
+     "TAGC_SUMS=exact: nonzero sums, on a GPU too, up to less than plain ones");
+  q.codec = &tagc_codec_q4;
+  phase = tagc_plan_allgather_phase(&q);
+  ok(!phase.codec && !phase.support.payload_bytes, "q4: plain sums");
+  half = q;
+  half.slot = &scatter;
+  ok(tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_compressed &&
+       tagc_plan_traffic(&q, &layout).between ==
+         tagc_plan_traffic(&half, &layout).between + tagc_plan_plain_traffic(&half).between,
+     "which count as such, and the first half is worth it alone");
+  options.sums = TAGC_SUMS_AUTO;
   q.gradients = false;
   ok(tagc_plan_slot_gate(&q) == TAGC_REASON_activations, "one that may be of activations passes");
   options.assume = TAGC_ASSUME_GRADIENTS;
