@@ -4,10 +4,21 @@
 #include <limits.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static atomic_int version_code;
+
+void tagc_conf_set_version(int version) { atomic_store(&version_code, version); }
+
+/* From 2.30 on NCCL takes the user's home from HOME, and removes a carriage return at the end of a line. */
+static bool is_new(void) {
+  const int version = atomic_load(&version_code);
+  return version == 0 || version >= 23000;
+}
 
 /* A line is NAME=value, without spaces around the sign. A line that begins with '#' is a comment. */
 static bool read_conf(const char *path, const char *variable, char *value, size_t size) {
@@ -17,6 +28,9 @@ static bool read_conf(const char *path, const char *variable, char *value, size_
   bool found = false;
   while (file && !found && fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = '\0';
+    const size_t end = strlen(line);
+    if (is_new() && end > 0 && line[end - 1] == '\r')
+      line[end - 1] = '\0';
     found = strncmp(line, variable, length) == 0 && line[length] == '=';
   }
   if (file)
@@ -26,25 +40,32 @@ static bool read_conf(const char *path, const char *variable, char *value, size_
   return found;
 }
 
-static char home_conf[PATH_MAX]; /* "": none */
+static char home[PATH_MAX]; /* "": none */
 
-/* NCCL asks the system for the home of the user, not HOME, and once: a network may have to answer. */
-static void find_home_conf(void) {
+/* The home that the system knows. NCCL asks for it once, too: a network may have to answer. */
+static void find_home(void) {
   char room[4096];
   struct passwd user, *found = NULL;
   if (getpwuid_r(getuid(), &user, room, sizeof room, &found) == 0 && found && found->pw_dir &&
-      snprintf(home_conf, sizeof home_conf, "%s/.nccl.conf", found->pw_dir) >= (int)sizeof home_conf)
-    home_conf[0] = '\0';
+      snprintf(home, sizeof home, "%s", found->pw_dir) >= (int)sizeof home)
+    home[0] = '\0';
 }
 
-/* The user's file; NULL: none. */
-static const char *users_conf(void) {
+static const char *users_home(void) {
   static pthread_once_t asked = PTHREAD_ONCE_INIT;
-  const char *named = getenv("NCCL_CONF_FILE");
-  if (named && *named)
-    return named;
-  pthread_once(&asked, find_home_conf);
-  return home_conf[0] ? home_conf : NULL;
+  if (is_new())
+    return getenv("HOME");
+  pthread_once(&asked, find_home);
+  return home[0] ? home : NULL;
+}
+
+/* The path of the user's file; false: none. */
+static bool users_conf(char path[PATH_MAX]) {
+  const char *named = getenv("NCCL_CONF_FILE"), *folder = NULL;
+  const bool is_named = named && *named;
+  if (!is_named && (folder = users_home()) == NULL)
+    return false;
+  return snprintf(path, PATH_MAX, "%s%s", is_named ? named : folder, is_named ? "" : "/.nccl.conf") < PATH_MAX;
 }
 
 bool tagc_conf_find(const char *variable, char *value, size_t size) {
@@ -53,8 +74,9 @@ bool tagc_conf_find(const char *variable, char *value, size_t size) {
     snprintf(value, size, "%s", given);
     return true;
   }
-  const char *path = users_conf();
-  return (path && read_conf(path, variable, value, size)) || read_conf("/etc/nccl.conf", variable, value, size);
+  char path[PATH_MAX];
+  return (users_conf(path) && read_conf(path, variable, value, size)) ||
+         read_conf("/etc/nccl.conf", variable, value, size);
 }
 
 bool tagc_conf_set(const char *variable, const char *value) { return setenv(variable, value, 0) == 0; }

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The version code of the process's NCCL (2.28.9 is 22809), whose rules for these files count; before that, and with 0,
+ * those of the newest. Of several copies the last one counts. */
+void tagc_conf_set_version(int version);
+
 /* The user's value of a variable, cut to `size`: of the environment, else of NCCL's files, the first of NCCL_CONF_FILE
  * (or ~/.nccl.conf) and /etc/nccl.conf that has it. False: the user has not set it. */
 bool tagc_conf_find(const char *variable, char *value, size_t size);

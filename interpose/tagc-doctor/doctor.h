@@ -141,6 +141,9 @@ const char *tagc_doctor_role_words(enum tagc_role role);
 /* The version of an object that is or contains NCCL, "" if unknown. */
 const char *tagc_object_version(const struct tagc_object *object);
 
+/* True for version 2.`least` or newer, and for "". */
+bool tagc_version_reaches(const char *version, unsigned least);
+
 /* True for version 2.18 or newer, and for "". */
 bool tagc_version_supported(const char *version);
 

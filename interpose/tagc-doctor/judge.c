@@ -50,10 +50,12 @@ const char *tagc_object_version(const struct tagc_object *object) {
   return object->image.nccl_version[0] ? object->image.nccl_version : object->file_version;
 }
 
-bool tagc_version_supported(const char *version) {
+bool tagc_version_reaches(const char *version, unsigned least) {
   unsigned major, minor;
-  return !*version || sscanf(version, "%4u.%4u", &major, &minor) != 2 || major > 2 || (major == 2 && minor >= 18);
+  return !*version || sscanf(version, "%4u.%4u", &major, &minor) != 2 || major > 2 || (major == 2 && minor >= least);
 }
+
+bool tagc_version_supported(const char *version) { return tagc_version_reaches(version, 18); }
 
 static const char *object_name(const struct tagc_findings *f, int object) {
   return tagc_base_name(f->walk.objects[object].path);

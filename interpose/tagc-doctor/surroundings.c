@@ -196,14 +196,31 @@ static void take_variable(struct tagc_findings *f, const char *text, const char 
   f->nccl_count++;
 }
 
+/* As the library sees it (env/conf.h). */
+static bool conf_is_new(const struct tagc_findings *f) {
+  const int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
+  return nccl < 0 || tagc_version_reaches(tagc_object_version(&f->walk.objects[nccl]), 30);
+}
+
 static void read_configuration(struct tagc_findings *f, const char *path) {
   char real[PATH_MAX + 64];
   char *text = tagc_path_to_read(f, path, real, sizeof real) ? tagc_file_text(real, CONFIGURATION_MAX, NULL) : NULL;
   char *save = NULL;
   for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
-    if (line[0] != '#' && strncmp(line, "NCCL_", 5) == 0)
+    if (line[0] != '#' && strncmp(line, "NCCL_", 5) == 0) {
+      const size_t end = strlen(line);
+      if (line[end - 1] == '\r' && conf_is_new(f))
+        line[end - 1] = '\0';
       take_variable(f, line, path);
+    }
   free(text);
+}
+
+static const char *users_home(const struct tagc_findings *f, char *const *environment) {
+  if (conf_is_new(f))
+    return tagc_environment_value(environment, "HOME");
+  const struct passwd *user = getpwuid(getuid());
+  return user ? user->pw_dir : NULL;
 }
 
 void tagc_find_variables(struct tagc_findings *f, char *const *environment) {
@@ -220,11 +237,11 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment) {
   }
   check_further(f);
   const char *own = tagc_environment_value(environment, "NCCL_CONF_FILE");
-  struct passwd *user = own && *own ? NULL : getpwuid(getuid());
+  const char *home = own && *own ? NULL : users_home(f, environment);
   char path[PATH_MAX];
   if (own && *own)
     read_configuration(f, own);
-  else if (user && (size_t)snprintf(path, sizeof path, "%s/.nccl.conf", user->pw_dir) < sizeof path)
+  else if (home && (size_t)snprintf(path, sizeof path, "%s/.nccl.conf", home) < sizeof path)
     read_configuration(f, path);
   read_configuration(f, "/etc/nccl.conf");
 }

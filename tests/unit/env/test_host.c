@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * env/host: variables of NCCL that a user has set in a file of NCCL, which sets them itself at its first call.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "env/conf.h"
@@ -9,6 +11,32 @@
 #include "tests/unit/tap.h"
 
 #define SHARES "NCCL_COMM_SPLIT_SHARE_RESOURCES"
+
+/* From 2.30 on NCCL takes the home of the user from HOME, and lines may end as on Windows. */
+static void homes(void) {
+  static const char text[] = SHARES "=17\r\nNCCL_NAME=it\r\n";
+  char folder[] = "/tmp/tagc-home.XXXXXX", path[64], value[16];
+  ok(mkdtemp(folder) != NULL, "a home");
+  snprintf(path, sizeof path, "%s/.nccl.conf", folder);
+  FILE *file = fopen(path, "w");
+  ok(file && fputs(text, file) >= 0 && fclose(file) == 0, "with a file of NCCL");
+  setenv("NCCL_CONF_FILE", "", 1);
+  setenv("HOME", folder, 1);
+  unsetenv(SHARES);
+  tagc_conf_set_version(23003);
+  ok(tagc_conf_find("NCCL_NAME", value, sizeof value) && strcmp(value, "it") == 0, "NCCL 2.30 reads it");
+  tagc_conf_set_version(22907);
+  ok(tagc_host_nccl_number(SHARES) != 17, "2.29 asks the system for the home");
+  setenv("NCCL_CONF_FILE", path, 1);
+  ok(tagc_conf_find("NCCL_NAME", value, sizeof value) && strcmp(value, "it\r") == 0, "and keeps what is in a line");
+  tagc_conf_set_version(0);
+  ok(tagc_conf_find("NCCL_NAME", value, sizeof value) && strcmp(value, "it") == 0, "an unknown one counts as new");
+  unsetenv("HOME");
+  setenv("NCCL_CONF_FILE", "", 1);
+  ok(!tagc_conf_find("NCCL_NAME", value, sizeof value), "without HOME there is none");
+  unlink(path);
+  rmdir(folder);
+}
 
 int main(void) {
   char path[] = "/tmp/tagc-conf.XXXXXX";
@@ -34,5 +62,6 @@ int main(void) {
   setenv(SHARES, "", 1);
   ok(tagc_host_nccl_number(SHARES) == -1, "an empty number is none");
   unlink(path);
+  homes();
   return tap_done();
 }
