@@ -151,7 +151,7 @@ static const struct tagc_argument rows[] = {
   { .name = "rounding", .without = {"allgather", "gpu"}, .value = "HOW", TO(CHOICE, rounding),
     .preset = "nearest", .names = rounding_names,
     .help = "rounding of values" },
-  { .name = "steps", .without = {"allgather", "gpu"}, .value = "N", TO(INT, steps),
+  { .name = "steps", .without = {"allgather", "simulate"}, .value = "N", TO(INT, steps),
     .accepts = "1 to 100000", .preset = "1",
     .help = "equal steps under fresh seeds, whose errors are added up" },
   { .name = "seed", .without = {"gpu"}, .value = "N", TO(SIZE, seed),
