@@ -14,11 +14,14 @@ static atomic_int version_code;
 
 void tagc_conf_set_version(int version) { atomic_store(&version_code, version); }
 
-/* From 2.30 on NCCL takes the user's home from HOME, and removes a carriage return at the end of a line. */
-static bool is_new(void) {
+/* From 2.23 on NCCL knows NCCL_CONF_FILE. From 2.30 on it takes the user's home from HOME, and removes a carriage
+ * return at the end of a line. */
+static bool has_version(int least) {
   const int version = atomic_load(&version_code);
-  return version == 0 || version >= 23000;
+  return version == 0 || version >= least;
 }
+
+enum { NAMES_FILE = 22304, TAKES_HOME = 23000 };
 
 /* A line is NAME=value, without spaces around the sign. A line that begins with '#' is a comment. */
 static bool read_conf(const char *path, const char *variable, char *value, size_t size) {
@@ -29,7 +32,7 @@ static bool read_conf(const char *path, const char *variable, char *value, size_
   while (file && !found && fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = '\0';
     const size_t end = strlen(line);
-    if (is_new() && end > 0 && line[end - 1] == '\r')
+    if (has_version(TAKES_HOME) && end > 0 && line[end - 1] == '\r')
       line[end - 1] = '\0';
     found = strncmp(line, variable, length) == 0 && line[length] == '=';
   }
@@ -53,7 +56,7 @@ static void find_home(void) {
 
 static const char *users_home(void) {
   static pthread_once_t asked = PTHREAD_ONCE_INIT;
-  if (is_new())
+  if (has_version(TAKES_HOME))
     return getenv("HOME");
   pthread_once(&asked, find_home);
   return home[0] ? home : NULL;
@@ -61,11 +64,11 @@ static const char *users_home(void) {
 
 /* The path of the user's file; false: none. */
 static bool users_conf(char path[PATH_MAX]) {
-  const char *named = getenv("NCCL_CONF_FILE"), *folder = NULL;
-  const bool is_named = named && *named;
-  if (!is_named && (folder = users_home()) == NULL)
-    return false;
-  return snprintf(path, PATH_MAX, "%s%s", is_named ? named : folder, is_named ? "" : "/.nccl.conf") < PATH_MAX;
+  const char *named = has_version(NAMES_FILE) ? getenv("NCCL_CONF_FILE") : NULL;
+  if (named && *named)
+    return snprintf(path, PATH_MAX, "%s", named) < PATH_MAX;
+  const char *folder = users_home();
+  return folder && snprintf(path, PATH_MAX, "%s/.nccl.conf", folder) < PATH_MAX;
 }
 
 bool tagc_conf_find(const char *variable, char *value, size_t size) {

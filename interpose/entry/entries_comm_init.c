@@ -4,6 +4,7 @@
  */
 #include <unistd.h>
 
+#include "env/conf.h"
 #include "env/hash.h"
 #include "env/host.h"
 #include "interpose/comm/table.h"
@@ -78,12 +79,16 @@ static uint64_t identity_of_all(void) {
   return tagc_hash_add(TAGC_HASH_START, said, sizeof said);
 }
 
+/* Before the first look into NCCL's files. */
+static void know_version(const struct tagc_nccl *nccl) { tagc_conf_set_version(tagc_real_version(nccl)); }
+
 /* A communicator made from ids: this rank reports to their maker, unless NCCL will refuse the call. */
 static struct comm_init from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
                                  const ncclConfig_t *config, const struct tagc_nccl *nccl) {
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return init;
+  know_version(nccl);
   tagc_profiler_offer(nccl);
   init.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
@@ -145,6 +150,8 @@ static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status,
 
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   CALLED(ncclGetUniqueId);
+  if (watched())
+    know_version(nccl);
   if (id && watched())
     tagc_agree_clear_id(id);
   ncclResult_t status = FORWARD(ncclGetUniqueId, id);
@@ -182,8 +189,10 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int r
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices) {
   CALLED(ncclCommInitAll);
   struct comm_init init = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
-  if (watched())
+  if (watched()) {
+    know_version(nccl);
     tagc_profiler_offer(nccl);
+  }
   ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
   init.nonblocking = watched() && asks_nonblocking(NULL, false);
   if (watched())

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "env/conf.h"
 #include "env/log.h"
 #include "interpose/nccl/process.h"
 #include "interpose/nccl/unknown.h"
@@ -170,12 +169,10 @@ static const struct tagc_nccl *add_copy(const struct tagc_nccl *candidate) {
   pthread_mutex_lock(&adding);
   const struct tagc_nccl *found = find_or_add(candidate, gone, &added);
   pthread_mutex_unlock(&adding);
-  if (added) {
-    tagc_conf_set_version(tagc_real_version(found));
+  if (added)
     tell_found(found);
-  } else if (!found) {
+  else if (!found)
     tell_no_room(candidate);
-  }
   return found ? found : &tagc_real_none;
 }
 

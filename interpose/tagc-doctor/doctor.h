@@ -53,6 +53,7 @@ struct tagc_findings {
   char secure_why[64];
   int pid;
   struct tagc_walk walk; /* objects[0] is the program, library or interpreter */
+  int chosen_nccl;       /* the object that TAGC_NCCL names; 0 or less: none */
 
   struct {
     char path[PATH_MAX], source[32]; /* "": not found */
@@ -119,6 +120,10 @@ bool tagc_find_python(struct tagc_findings *findings, char *const *environment);
 void tagc_find_library(struct tagc_findings *findings, char *const *environment, const char *self, const char *bindir,
                        const char *libdir);
 void tagc_find_variables(struct tagc_findings *findings, char *const *environment);
+
+/* Adds NCCL's variables of its files, as its version reads them: behind tagc_find_variables(), and when NCCL is known.
+ */
+void tagc_find_nccl_files(struct tagc_findings *findings, char *const *environment);
 void tagc_find_gpu(struct tagc_findings *findings);
 void tagc_find_interfaces(struct tagc_findings *findings, char *const *environment);
 

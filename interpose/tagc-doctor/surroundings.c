@@ -196,10 +196,13 @@ static void take_variable(struct tagc_findings *f, const char *text, const char 
   f->nccl_count++;
 }
 
-/* As the library sees it (env/conf.h). */
-static bool conf_is_new(const struct tagc_findings *f) {
-  const int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
-  return nccl < 0 || tagc_version_reaches(tagc_object_version(&f->walk.objects[nccl]), 30);
+/* Does NCCL have this version, 2.`least`, or a newer one? If it is not known, it counts as the newest. */
+static bool nccl_reaches(const struct tagc_findings *f, unsigned least) {
+  static const enum tagc_role roles[] = {TAGC_ROLE_NCCL, TAGC_ROLE_OPEN, TAGC_ROLE_RCCL};
+  int nccl = f->chosen_nccl > 0 ? f->chosen_nccl : -1;
+  for (size_t i = 0; i < sizeof roles / sizeof *roles && nccl < 0; i++)
+    nccl = tagc_walk_first(&f->walk, roles[i]);
+  return nccl < 0 || tagc_version_reaches(tagc_object_version(&f->walk.objects[nccl]), least);
 }
 
 static void read_configuration(struct tagc_findings *f, const char *path) {
@@ -209,18 +212,11 @@ static void read_configuration(struct tagc_findings *f, const char *path) {
   for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
     if (line[0] != '#' && strncmp(line, "NCCL_", 5) == 0) {
       const size_t end = strlen(line);
-      if (line[end - 1] == '\r' && conf_is_new(f))
+      if (line[end - 1] == '\r' && nccl_reaches(f, 30))
         line[end - 1] = '\0';
       take_variable(f, line, path);
     }
   free(text);
-}
-
-static const char *users_home(const struct tagc_findings *f, char *const *environment) {
-  if (conf_is_new(f))
-    return tagc_environment_value(environment, "HOME");
-  const struct passwd *user = getpwuid(getuid());
-  return user ? user->pw_dir : NULL;
 }
 
 void tagc_find_variables(struct tagc_findings *f, char *const *environment) {
@@ -236,11 +232,22 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment) {
     take_option(f, environment, name, *e + length + 1);
   }
   check_further(f);
-  const char *own = tagc_environment_value(environment, "NCCL_CONF_FILE");
-  const char *home = own && *own ? NULL : users_home(f, environment);
+}
+
+static const char *home_of_user(const struct tagc_findings *f, char *const *environment) {
+  if (nccl_reaches(f, 30))
+    return tagc_environment_value(environment, "HOME");
+  const struct passwd *user = getpwuid(getuid());
+  return user ? user->pw_dir : NULL;
+}
+
+/* The rules are those of env/conf.c. */
+void tagc_find_nccl_files(struct tagc_findings *f, char *const *environment) {
+  const char *named = nccl_reaches(f, 23) ? tagc_environment_value(environment, "NCCL_CONF_FILE") : NULL;
+  const char *home = named && *named ? NULL : home_of_user(f, environment);
   char path[PATH_MAX];
-  if (own && *own)
-    read_configuration(f, own);
+  if (named && *named)
+    read_configuration(f, named);
   else if (home && (size_t)snprintf(path, sizeof path, "%s/.nccl.conf", home) < sizeof path)
     read_configuration(f, path);
   read_configuration(f, "/etc/nccl.conf");

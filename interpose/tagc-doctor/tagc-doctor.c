@@ -104,7 +104,7 @@ static void find_more_nccl(struct tagc_findings *f) {
   const char *how, *chosen = f->options.nccl;
   int asks = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
   if (chosen[0] && (!tagc_path_to_read(f, chosen, found, sizeof found) ||
-                    tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1) < 0))
+                    (f->chosen_nccl = tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1)) < 0))
     tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
   if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0 ||
       tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) >= 0)
@@ -151,6 +151,7 @@ static void run_examination(struct tagc_findings *f, const struct request *reque
     if (request->run_nccl)
       ask_version(f);
   }
+  tagc_find_nccl_files(f, environment);
   if (!request->quick) {
     tagc_find_gpu(f);
     tagc_find_interfaces(f, environment);

@@ -29,6 +29,8 @@ static void homes(void) {
   ok(tagc_host_nccl_number(SHARES) != 17, "2.29 asks the system for the home");
   setenv("NCCL_CONF_FILE", path, 1);
   ok(tagc_conf_find("NCCL_NAME", value, sizeof value) && strcmp(value, "it\r") == 0, "and keeps what is in a line");
+  tagc_conf_set_version(22203);
+  ok(!tagc_conf_find("NCCL_NAME", value, sizeof value), "2.22 knows no NCCL_CONF_FILE");
   tagc_conf_set_version(0);
   ok(tagc_conf_find("NCCL_NAME", value, sizeof value) && strcmp(value, "it") == 0, "an unknown one counts as new");
   unsetenv("HOME");
