@@ -112,11 +112,11 @@ need() {
   echo "$figure"
 }
 
-# wire NAME: prints the bytes that one rank sent in a step for reduce-scatters, how many of them went to other hosts,
-# and the same for all-gathers: the median of the last ten steps, and its mean over the ranks. A step ends with the trainer's all-reduce
-# of two floats. Such small all-reduces are no gradient traffic.
+# wire NAME [all]: prints the bytes that one rank sent in a step for reduce-scatters, how many of them went to other
+# hosts, and the same for all-gathers: the median of the last ten steps, or the mean of all steps, and its mean over the
+# ranks. A step ends with the trainer's all-reduce of two floats. Such small all-reduces are no gradient traffic.
 wire() {
-  awk -F '\t' '
+  awk -F '\t' -v of_all="${2:-}" '
     FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; step = 0; files++; next }
     { call = $column["function"]; count = $column["count"]; gathers = call == "ncclAllGather" }
     gathers || !(call == "ncclAllReduce" && count <= 4) {
@@ -125,7 +125,11 @@ wire() {
     }
     call == "ncclAllReduce" && count == 2 { last[files] = ++step }
     # An evaluation gathers parameters, too: most of the ten steps have none behind them.
-    function median(of, f, gathers,    s, i, sorted) {
+    function usual(of, f, gathers,    s, i, sorted, sum) {
+      if (of_all) {
+        for (s = 0; s < last[f]; s++) sum += of[f, s, gathers]
+        return sum / last[f]
+      }
       for (s = 0; s < 10; s++) {
         for (i = s; i > 0 && sorted[i - 1] > of[f, last[f] - 10 + s, gathers] + 0; i--) sorted[i] = sorted[i - 1]
         sorted[i] = of[f, last[f] - 10 + s, gathers] + 0
@@ -135,8 +139,8 @@ wire() {
     END {
       for (f = 1; f <= files; f++)
         for (gathers = 0; gathers < 2; gathers++) {
-          a[gathers] += median(all, f, gathers) / files
-          b[gathers] += median(between, f, gathers) / files
+          a[gathers] += usual(all, f, gathers) / files
+          b[gathers] += usual(between, f, gathers) / files
         }
       printf "%.0f %.0f %.0f %.0f\n", a[0], b[0], a[1], b[1]
     }' "$results/$1".stats.*
