@@ -6,6 +6,7 @@
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"
+#include "kernels/allgather/support.h"
 #include "tests/fuzz/input.h"
 
 static struct tagc_options some_options(struct input *in) {
@@ -23,6 +24,7 @@ static struct tagc_options some_options(struct input *in) {
   const uint8_t choices = input_byte(in);
   o.assume = choices & 1;
   o.broadcast = choices >> 1 & 1;
+  o.sums = choices >> 2 & 1;
   o.scope = input_byte(in) % 3;
   o.given = input_byte(in) & 1 ? UINT32_MAX : 0;
   o.bad = input_byte(in) % 8 == 0;
@@ -135,10 +137,22 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
   return plan;
 }
 
+/* The second half of an all-reduce: with exact sums no codec, and room for nonzero ones as far as these are fewer
+ * bytes than what would be sent otherwise. */
+static void check_sums(const struct tagc_slot_question *q) {
+  const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
+  const uint64_t shard = phase.shape.n * tagc_dtype_size(phase.shape.dtype), support = phase.support.payload_bytes;
+  const bool exact = q->options->sums == TAGC_SUMS_EXACT;
+  MUST(phase.shape.nranks == q->hosts.nranks && !(exact && phase.codec));
+  MUST(!phase.codec || phase.layout.payload_bytes < shard);
+  MUST(!support || (q->codec->needs_residual && support % 16 == 0 && (exact || q->host_memory || q->waits_for_sums)));
+  MUST(support <= (phase.codec ? phase.layout.payload_bytes : exact ? shard / 2 : 0));
+  MUST(!support || support >= tagc_support_bytes(phase.shape.n, phase.shape.dtype, 0));
+}
+
 /* Checks that compression sends less: between hosts if several ranks share them, unless flat is forced. */
 static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout) {
-  const struct tagc_traffic plain = tagc_plain_traffic(q->packed.n * tagc_dtype_size(q->packed.dtype), &q->hosts);
-  const struct tagc_traffic sent = tagc_layout_traffic(&q->packed, layout, &q->hosts, q->scope.two_levels);
+  const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
   if (q->codec == &tagc_codec_none || q->codec == &tagc_codec_precise)
     return;
   if (q->scope.two_levels || (q->options->scope != TAGC_SCOPE_FLAT && q->hosts.local > 1))
@@ -149,7 +163,10 @@ static void check_gain(const struct tagc_slot_question *q, const struct tagc_lay
 
 static void check_slot(const struct tagc_options *options, struct input *in) {
   const uint8_t bits = input_byte(in);
-  struct tagc_slot_info info = {.unit = input_byte(in), .name = "unit"};
+  const bool reduces = bits & 8;
+  struct tagc_slot_info info = {.signature.collective = reduces ? TAGC_COLL_ALL_REDUCE : TAGC_COLL_REDUCE_SCATTER,
+                                .unit = input_byte(in),
+                                .name = "unit"};
   snprintf(info.name + 4, sizeof info.name - 4, "%u", info.unit);
   struct tagc_slot_question q = {
     .options = options,
@@ -163,6 +180,8 @@ static void check_slot(const struct tagc_options *options, struct input *in) {
       },
     .op = (enum tagc_op)(input_byte(in) % 4),
     .gradients = (bits & 4) == 0,
+    .host_memory = bits & 1,
+    .waits_for_sums = bits & 2,
     .residual_left = input_number(in, 7),
   };
   q.scope = some_scope(options, in, &q.hosts);
@@ -171,6 +190,8 @@ static void check_slot(const struct tagc_options *options, struct input *in) {
   check_storage(options, q.codec, q.packed.residual);
   struct tagc_layout layout, alone;
   uint64_t residual;
+  if (reduces && q.packed.n)
+    check_sums(&q);
   if (tagc_plan_slot(&q, &layout, &residual) != TAGC_REASON_compressed)
     return;
   MUST(q.scope.reason == TAGC_REASON_compressed);

@@ -61,6 +61,9 @@ static void encode(struct bench *b) {
 
 static void decode(struct bench *b) { need(b->device->decode(b->device, b->codec, &b->receiver, NULL), "decode"); }
 
+/* What comes before the first chunk. */
+static void exponents(struct bench *b) { need(b->device->measure(b->device, b->codec, &b->sender, NULL), "exponents"); }
+
 static int by_size(const void *a, const void *b) {
   const float x = *(const float *)a, y = *(const float *)b;
   return (x > y) - (x < y);
@@ -210,6 +213,8 @@ static bool measure(const struct tagc_device *device, const struct tagc_codec *c
   const double copied = time_of(&b, copy), encoded = time_of(&b, encode);
   exchange(&b);
   tell(&b, copied, encoded, time_of(&b, decode));
+  if (once && layout.exponent_bytes)
+    time_of(&b, exponents);
   void *all[] = {send, recv, residual, b.copied, payloads[0], payloads[1]};
   device->tally_free(device, b.sender.tally, NULL);
   device->tally_free(device, b.receiver.tally, NULL);
