@@ -186,6 +186,16 @@ static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream
   return !bytes || !comm->vote.all_to_all || device->clear(device, comm->memory.workspace, bytes, stream);
 }
 
+/* Without memory for nonzero sums, all sums travel: the proposal informs the other ranks. False: there are none. */
+static bool give_up_support(struct tagc_comm *comm) {
+  bool any = false;
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    any |= comm->slots[i].allgather_phase.support.payload_bytes > 0;
+    comm->slots[i].allgather_phase.support = (struct tagc_allgather_layout){0};
+  }
+  return any;
+}
+
 /* Reserves what a slot needs beside the workspace, and keeps what it has. */
 static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *stream) {
   const struct tagc_device *device = comm->device;
@@ -222,7 +232,8 @@ bool tagc_memory_reserve(struct tagc_comm *comm, void *stream) {
   if (bytes && comm->hierarchy.scope.two_levels && !comm->sync.order.plain_fence &&
       !(comm->sync.order.plain_fence = device->fence_make(device)))
     return false;
-  good &= reserve_workspace(comm, bytes, stream);
+  good &= reserve_workspace(comm, bytes, stream) ||
+          (give_up_support(comm) && reserve_workspace(comm, workspace_need(comm), stream));
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       good &= reserve_slot(comm, &comm->slots[i], stream);

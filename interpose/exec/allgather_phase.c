@@ -10,7 +10,7 @@
  * exact. Otherwise q8 goes on as if nothing had been. Every rank has the same numbers, so all do the same. On a GPU the
  * host waits for them; there the estimates of TAGC_CODEC=auto decide for a slot (policy/choose.c).
  *
- * With TAGC_SUMS=exact sums have no codec but this one: they are gathered plainly, or the nonzero ones alone.
+ * With TAGC_SUMS=exact sums have no codec but this one: the nonzero ones alone are gathered, or all plainly.
  */
 #include "env/clock.h"
 #include "interpose/exec/work.h"

@@ -85,7 +85,7 @@ struct tagc_allgather_work {
   struct tagc_allgather_job chunk[TAGC_CHUNKS];
   struct tagc_allgather_stats seen[TAGC_CHUNKS]; /* of the chunks */
   unsigned chunks;
-  struct tagc_support_buffers support; /* of sums; NULL: q8 alone */
+  struct tagc_support_buffers support; /* of sums; NULL: all sums travel */
   uint64_t sizes_before;               /* calls that had set the sizes of payloads before this one */
   bool refused;                        /* some rank's payload held no shard */
 };

@@ -70,7 +70,8 @@ struct tagc_choice {
 };
 
 /* The error of a call with this candidate, by the sample. That of an all-reduce has two independent parts, because its
- * sums are gathered in fewer bits, too; if sparse, exactly. Relative L2; infinite without a finding. */
+ * sums are gathered in fewer bits, too; exactly if they are sparse, or with TAGC_SUMS=exact. Relative L2; infinite
+ * without a finding. */
 double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                          int candidate);
 

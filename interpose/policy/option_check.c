@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "kernels/codec/codec.h"
+#include "kernels/codec/codecs.h"
 #include "layermap/model/mapfile.h"
 #include "layermap/model/select.h"
 
@@ -79,6 +79,8 @@ static const char *missing_company(const struct tagc_options *options, enum tagc
   switch (i) {
   case TAGC_OPTION_ab: return options->mode == TAGC_MODE_AB ? NULL : "TAGC_MODE=ab";
   case TAGC_OPTION_sparsity: return codec && codec->needs_residual ? NULL : "TAGC_CODEC=sparse or lhc";
+  case TAGC_OPTION_sums:
+    return codec == &tagc_codec_none || codec == &tagc_codec_precise ? "a TAGC_CODEC that loses something" : NULL;
   case TAGC_OPTION_broadcast_max:
   case TAGC_OPTION_broadcast_pinned: return options->broadcast == TAGC_BROADCAST_OFF ? "TAGC_BROADCAST=exact" : NULL;
   case TAGC_OPTION_profiler: return options->profiler != TAGC_PROFILER_ON || *options->trace ? NULL : "TAGC_TRACE";

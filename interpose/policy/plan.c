@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/allgather/support.h"
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"
@@ -80,12 +81,16 @@ static bool sends_whole(const struct tagc_codec *codec) {
   return codec == &tagc_codec_none || codec == &tagc_codec_precise;
 }
 
+/* Without a codec, half of a shard: with more values decoding takes longer than the wire saves. */
 static struct tagc_allgather_layout offer_support(const struct tagc_allgather_phase *phase) {
+  const struct tagc_allgather_shape *shape = &phase->shape;
+  const size_t half = shape->n * tagc_dtype_size(shape->dtype) / 32 * 16,
+               most = phase->codec ? phase->layout.payload_bytes : half;
   struct tagc_allgather_layout layout;
-  if (!tagc_allgather_support.layout(&phase->shape, &layout))
+  if (!tagc_allgather_support.layout(shape, &layout) || most < tagc_support_bytes(shape->n, shape->dtype, 0))
     return (struct tagc_allgather_layout){0};
-  if (phase->codec && layout.payload_bytes > phase->layout.payload_bytes)
-    layout.payload_bytes = phase->layout.payload_bytes;
+  if (layout.payload_bytes > most)
+    layout.payload_bytes = most;
   return layout;
 }
 

@@ -84,7 +84,7 @@ struct tagc_allgather_phase {
   const struct tagc_allgather_codec *codec; /* NULL: plainly */
   struct tagc_allgather_shape shape;
   struct tagc_allgather_layout layout;
-  /* With the most bytes that `support` (kernels/allgather/support.h) may take: those of the codec, or less than plain
+  /* With the most bytes that `support` (kernels/allgather/support.h) may take: those of the codec, or half of plain
    * ones. In each call the ranks tell each other how many their nonzero values take, and these are sent, exact, if they
    * fit. 0: never */
   struct tagc_allgather_layout support;
@@ -96,7 +96,7 @@ bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 /* How its sums are gathered after question->codec: bf16 for bf16, none for none and precise, else q8; plain if that
  * saves nothing. After sparse and lhc on host memory: the nonzero values where they take no more bytes than q8. On a
  * GPU the host waits for their number in each call, so the same only if the question says so.
- * TAGC_SUMS=exact: the nonzero values, on a GPU too, where they take fewer bytes than plain sums; else these. */
+ * TAGC_SUMS=exact: the nonzero values, on a GPU too, where they take at most half of plain sums; else these. */
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */

@@ -177,8 +177,8 @@ static bool waits_for_sums(const struct tagc_comm *comm, size_t i) {
   return inputs && inputs->choice.candidate >= 0 && inputs->choice.waits_for_sums[inputs->choice.candidate];
 }
 
-/* Leaves the sums to q8 where the device has no support, or where the host must not wait: collectives come in one order
- * on all ranks, messages of the program do not. The proposal informs the other ranks. */
+/* Leaves the sums to q8, or plain, where the device has no support, or where the host must not wait: collectives come
+ * in one order on all ranks, messages of the program do not. The proposal informs the other ranks. */
 static void check_support(const struct tagc_comm *comm, struct tagc_allgather_phase *phase) {
   struct tagc_allgather_layout layout;
   if (!phase->support.payload_bytes || comm->device->host_reads)

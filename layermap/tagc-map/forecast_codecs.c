@@ -34,7 +34,7 @@ static void add_traffic(struct tagc_traffic *sum, struct tagc_traffic more, uint
   sum->between += more.between * times;
 }
 
-/* The sums of an all-reduce are gathered in 16 bits after bf16, else in 8 (interpose/policy/plan.c). */
+/* The sums of an all-reduce are gathered in 16 bits after bf16, else in 8, by default (interpose/policy/plan.c). */
 static struct tagc_traffic gathered_sums(const struct forecast_exchange *e, const struct tagc_codec *codec) {
   const struct tagc_allgather_codec *how = codec == tagc_codec_find("bf16") ? &tagc_allgather_bf16 : &tagc_allgather_q8;
   const struct tagc_allgather_shape shape = {.n = e->shape.n, .nranks = e->hosts.nranks, .dtype = e->shape.dtype};
