@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A library to preload after libtagc-preload.so. It makes one of the library's allocations or thread starts fail.
  *
- *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and named on stderr; without it nothing fails
+ *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and named on stderr
+ *   FAIL_ABOVE=BYTES     all aligned ones of more bytes, as buffers are; without either nothing fails
  *   FAIL_RANK=R          only in the process with RANK=R
  *
  * A program may make several fail, one after the other: failing_malloc_at(N) counts from 1 again, and
@@ -33,6 +34,7 @@ void *__libc_memalign(size_t alignment, size_t size);
 static uintptr_t begin, end; /* of the library; 0: nothing fails */
 static atomic_ulong which;
 static atomic_ulong made;
+static size_t above = SIZE_MAX;
 
 static int find_library(struct dl_phdr_info *object, size_t size, void *unused) {
   (void)size;
@@ -48,10 +50,12 @@ static int find_library(struct dl_phdr_info *object, size_t size, void *unused) 
 }
 
 __attribute__((constructor)) static void start(void) {
-  const char *number = getenv("FAIL_ALLOCATION"), *wanted = getenv("FAIL_RANK"), *rank = getenv("RANK");
-  if (!number || (wanted && (!rank || strcmp(wanted, rank) != 0)))
+  const char *number = getenv("FAIL_ALLOCATION"), *size = getenv("FAIL_ABOVE"), *wanted = getenv("FAIL_RANK"),
+             *rank = getenv("RANK");
+  if ((!number && !size) || (wanted && (!rank || strcmp(wanted, rank) != 0)))
     return;
-  which = strtoul(number, NULL, 10);
+  which = number ? strtoul(number, NULL, 10) : 0;
+  above = size ? strtoul(size, NULL, 10) : SIZE_MAX;
   dl_iterate_phdr(find_library, NULL);
 }
 
@@ -68,7 +72,8 @@ EXPORT void failing_malloc_at(unsigned long number) {
 EXPORT unsigned long failing_malloc_made(void) { return made; }
 
 static bool fails(uintptr_t caller, const char *what, size_t size) {
-  if (caller < begin || caller >= end || atomic_fetch_add(&made, 1) + 1 != which)
+  const bool large = strstr(what, "align") && size > above;
+  if (caller < begin || caller >= end || (atomic_fetch_add(&made, 1) + 1 != which && !large))
     return false;
   char line[160];
   int n = snprintf(line, sizeof line, "failing_malloc: %s of %zu bytes fails, at %#lx of the library\n", what, size,
