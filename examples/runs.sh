@@ -113,8 +113,10 @@ need() {
 }
 
 # wire NAME [all]: prints the bytes that one rank sent in a step for reduce-scatters, how many of them went to other
-# hosts, and the same for all-gathers: the median of the last ten steps, or the mean of all steps, and its mean over the
-# ranks. A step ends with the trainer's all-reduce of two floats. Such small all-reduces are no gradient traffic.
+# hosts, and the same for all-gathers, as means over the ranks. Those of reduce-scatters are the same in each compressed
+# step: the median of the last ten, or with `all` the mean of all steps. Those of all-gathers may follow the changes of
+# parameters: the mean of the steps that sent less than the first three, which are plain; the median, if none did. A step
+# ends with the trainer's all-reduce of two floats. Such small all-reduces are no gradient traffic.
 wire() {
   awk -F '\t' -v of_all="${2:-}" '
     FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; step = 0; files++; next }
@@ -125,16 +127,19 @@ wire() {
     }
     call == "ncclAllReduce" && count == 2 { last[files] = ++step }
     # An evaluation gathers parameters, too: most of the ten steps have none behind them.
-    function usual(of, f, gathers,    s, i, sorted, sum) {
-      if (of_all) {
-        for (s = 0; s < last[f]; s++) sum += of[f, s, gathers]
-        return sum / last[f]
-      }
+    function median(of, f, gathers,    s, i, sorted) {
       for (s = 0; s < 10; s++) {
         for (i = s; i > 0 && sorted[i - 1] > of[f, last[f] - 10 + s, gathers] + 0; i--) sorted[i] = sorted[i - 1]
         sorted[i] = of[f, last[f] - 10 + s, gathers] + 0
       }
       return (sorted[4] + sorted[5]) / 2
+    }
+    function usual(of, f, gathers,    s, n, sum, plain) {
+      plain = all[f, 0, 1]
+      for (s = 1; s < 3; s++) if (all[f, s, 1] < plain) plain = all[f, s, 1]
+      for (s = 0; s < last[f]; s++)
+        if (gathers ? all[f, s, 1] < 0.99 * plain : of_all) { sum += of[f, s, gathers]; n++ }
+      return n ? sum / n : median(of, f, gathers)
     }
     END {
       for (f = 1; f <= files; f++)
