@@ -52,16 +52,32 @@ void tagc_proposal_check(const struct tagc_call *call) {
   pthread_mutex_unlock(&comm->lock);
 }
 
+/* The bytes of a slot's residual, if a choice has a codec that needs one. */
+static uint64_t residual_of(const struct tagc_slot *slot, const struct tagc_choice *choice) {
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  uint64_t most = 0;
+  tagc_choose_candidates(tagc_library_options(), candidates);
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    struct tagc_shape shape = slot->packed;
+    shape.residual = candidates[i].residual;
+    if (candidates[i].codec && candidates[i].codec->needs_residual && choice->ns[i] < __builtin_inf() &&
+        tagc_residual_bytes(&shape) > most)
+      most = tagc_residual_bytes(&shape);
+  }
+  return most;
+}
+
 /* TAGC_BUDGET: makes the choices of all slots. */
 static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire) {
   struct tagc_retune *retune = comm->ledger->retune;
+  uint64_t residual_left = tagc_library_options()->residual_max;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     struct tagc_decision_inputs *inputs = tagc_comm_decision_inputs(comm, i);
     struct tagc_slot_question question = tagc_slot_question(comm, i);
-    question.residual_left = tagc_library_options()->residual_max;
-    inputs->choice = wire ? tagc_choose(&question, slot->sample.agreed ? &inputs->gradient : NULL, wire)
-                          : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
+    question.residual_left = residual_left;
+    inputs->choice = tagc_choose(&question, slot->sample.agreed ? &inputs->gradient : NULL, wire);
+    residual_left -= residual_of(slot, &inputs->choice);
     if (slot->sample.reject_reason != TAGC_REASON_NONE)
       inputs->choice.reason = slot->sample.reject_reason;
     tagc_retune_offer(retune, i, &question, &inputs->gradient, &inputs->choice);
@@ -196,8 +212,6 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   uint64_t residual_bytes = 0;
-  slot->packed.nranks = tagc_hierarchy_exchange_comm(comm).nranks;
-  slot->packed.local = tagc_hierarchy_exact_ranks(comm);
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
   enum tagc_reason reason = choose_codec(comm, i, &question, wire);
@@ -295,8 +309,13 @@ static void plan_allgathers(struct tagc_comm *comm, bool decided, const struct t
     comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->hierarchy.scope.reason;
   uint64_t left, pinned_left;
   find_room(comm, &left, &pinned_left);
-  for (size_t i = 0; i < comm->allgather_count; i++)
-    comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], wire, &left, &pinned_left);
+  for (size_t i = 0; i < comm->allgather_count; i++) {
+    struct tagc_allgather *a = &comm->allgathers[i];
+    a->reason =
+      comm->hierarchy.scope.reason != TAGC_REASON_NONE ? why : plan_allgather(comm, a, wire, &left, &pinned_left);
+    if (decided && a->reason == TAGC_REASON_compressed)
+      a->reason = why;
+  }
 }
 
 static bool has_chunked_allgathers(const struct tagc_comm *comm) {
@@ -380,6 +399,10 @@ static int64_t parts_number(const struct tagc_slot *slot) {
 void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire) {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->vote.all_to_all = wire && wire->all_to_all;
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    comm->slots[i].packed.nranks = tagc_hierarchy_exchange_comm(comm).nranks;
+    comm->slots[i].packed.local = tagc_hierarchy_exact_ranks(comm);
+  }
   if (comm->ledger->retune)
     choose_together(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)

@@ -95,13 +95,19 @@ bool tagc_tune_resolve(struct tagc_comm *comm, struct tagc_message message) {
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
+/* The coming vote may prove that slots are gradients, and waits for no further sample. */
+static bool may_prove(const struct tagc_comm *comm) {
+  return !comm->vote.held && !tagc_plan_next_vote(comm->vote.cycle) &&
+         ((comm->changes.watched && !comm->changes.judged) || comm->vote.asks_shards);
+}
+
 /* Should this call's gradient be sampled? Call it with the lock held. */
 static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *call) {
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   return !slot->sample.tried && slot->sample.reject_reason == TAGC_REASON_NONE &&
-         tagc_proposal_is_eligible(comm, (size_t)call->slot);
+         (may_prove(comm) || tagc_proposal_is_eligible(comm, (size_t)call->slot));
 }
 
 bool tagc_tune_waits(const struct tagc_call *call) {
@@ -219,6 +225,8 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_requ
     slot->sample.symmetric = is_in_windows(call);
     *parts = slot->selected.parts;
     question->shape = slot->packed;
+    question->shape.nranks = comm->nranks; /* the buffer has shards of all, whoever exchanges payloads */
+    question->shape.local = 0;
     question->rank = comm->rank;
     question->send = call->send;
     question->scale = call->scale;
