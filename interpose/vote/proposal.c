@@ -53,7 +53,7 @@ void tagc_proposal_check(const struct tagc_call *call) {
 }
 
 /* The bytes of a slot's residual, if a choice has a codec that needs one. */
-static uint64_t residual_of(const struct tagc_slot *slot, const struct tagc_choice *choice) {
+static uint64_t residual_offered(const struct tagc_slot *slot, const struct tagc_choice *choice) {
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   uint64_t most = 0;
   tagc_choose_candidates(tagc_library_options(), candidates);
@@ -77,7 +77,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
     struct tagc_slot_question question = tagc_slot_question(comm, i);
     question.residual_left = residual_left;
     inputs->choice = tagc_choose(&question, slot->sample.agreed ? &inputs->gradient : NULL, wire);
-    residual_left -= residual_of(slot, &inputs->choice);
+    residual_left -= residual_offered(slot, &inputs->choice);
     if (slot->sample.reject_reason != TAGC_REASON_NONE)
       inputs->choice.reason = slot->sample.reject_reason;
     tagc_retune_offer(retune, i, &question, &inputs->gradient, &inputs->choice);
