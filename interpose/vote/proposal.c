@@ -305,16 +305,14 @@ static void find_room(const struct tagc_comm *comm, uint64_t *left, uint64_t *pi
 }
 
 static void plan_allgathers(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire) {
-  const enum tagc_reason why =
-    comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->hierarchy.scope.reason;
+  const enum tagc_reason scope = comm->hierarchy.scope.reason;
   uint64_t left, pinned_left;
   find_room(comm, &left, &pinned_left);
   for (size_t i = 0; i < comm->allgather_count; i++) {
     struct tagc_allgather *a = &comm->allgathers[i];
-    a->reason =
-      comm->hierarchy.scope.reason != TAGC_REASON_NONE ? why : plan_allgather(comm, a, wire, &left, &pinned_left);
+    a->reason = scope != TAGC_REASON_NONE ? scope : plan_allgather(comm, a, wire, &left, &pinned_left);
     if (decided && a->reason == TAGC_REASON_compressed)
-      a->reason = why;
+      a->reason = TAGC_REASON_vote;
   }
 }
 
