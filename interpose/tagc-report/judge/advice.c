@@ -47,7 +47,7 @@ static double type_bytes(const struct tagc_summary *summary, uint16_t type) {
   return tagc_sum_is(summary, TAGC_TRACE_TYPES, type, "float32") ? 4 : 2;
 }
 
-/* Bytes of a rank per step, in the last locks of communicators. */
+/* Bytes of a rank per step, the mean of all ranks, in the last locks of communicators. */
 struct step {
   double sent;          /* in total; NaN: no whole step */
   double gradients;     /* by uncompressed slots of gradients */
@@ -59,8 +59,9 @@ static double sent_by(const struct tagc_sum_slot *slot) {
   return slot->calls.calls ? (double)tagc_sent_all(&slot->calls.sent) / (double)slot->calls.calls : 0;
 }
 
-static void add_up_allgathers(const struct tagc_summary *summary, const struct tagc_sum_comm *c, uint64_t min_bytes,
-                              struct step *step) {
+/* `share`: of the job's ranks, those in the communicator. */
+static void add_up_allgathers(const struct tagc_summary *summary, const struct tagc_sum_comm *c, double share,
+                              uint64_t min_bytes, struct step *step) {
   for (size_t i = 0; i < c->allgather_count; i++) {
     const struct tagc_sum_slot *allgather = &c->allgathers[i];
     const double element = type_bytes(summary, allgather->type), sent = sent_by(allgather);
@@ -68,11 +69,11 @@ static void add_up_allgathers(const struct tagc_summary *summary, const struct t
     if (allgather->lock != c->last_lock || !allgather->calls.calls)
       continue;
     if (!allgather->calls.compressed && whole >= (double)min_bytes) {
-      step->plain += sent;
-      step->packed += sent * (1 + 2.0 / 128) / element; /* a scale per block of 128 */
+      step->plain += share * sent;
+      step->packed += share * sent * (1 + 2.0 / 128) / element; /* a scale per block of 128 */
     }
-    step->again += allgather->again ? sent : 0;
-    step->memory += allgather->again ? whole : 0;
+    step->again += allgather->again ? share * sent : 0;
+    step->memory += allgather->again ? share * whole : 0;
   }
 }
 
@@ -88,9 +89,11 @@ static struct step add_up_step(const struct tagc_summary *summary, uint64_t min_
   step.sent = steps > 0 ? step.sent / steps : NAN;
   for (size_t i = 0; i < summary->comm_count; i++) {
     const struct tagc_sum_comm *c = &summary->comms[i];
+    const double share = (double)c->member_count / (double)summary->rank_count;
     for (size_t j = 0; j < c->slot_count && c->gradients; j++)
-      step.gradients += c->slots[j].lock == c->last_lock && !c->slots[j].calls.compressed ? sent_by(&c->slots[j]) : 0;
-    add_up_allgathers(summary, c, min_bytes, &step);
+      if (c->slots[j].lock == c->last_lock && !c->slots[j].calls.compressed)
+        step.gradients += share * sent_by(&c->slots[j]);
+    add_up_allgathers(summary, c, share, min_bytes, &step);
   }
   return step;
 }

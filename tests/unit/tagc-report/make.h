@@ -237,6 +237,7 @@ struct trace_job {
   uint64_t revote;         /* from this cycle on the codec is q8; 0: it stays q4 */
   bool all_reduces;        /* a step has all-reduces of whole layers instead of all calls on shards */
   int first_pid;           /* of rank 0; the others follow; 0: 1000 */
+  int world, first_rank; /* ranks of a communicator without calls, which binds jobs, and the place of rank 0; 0: none */
 };
 
 static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsigned layers) {
@@ -465,6 +466,9 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   trace_options(t, job->window ? sides : job->compressed ? "TAGC_MODE=compress\n" : "TAGC_MODE=observe\n");
   trace_put(t, COMM, 1, .identity = job->identity, .on_host = !job->on_gpu, .born_ns = r.now, .rank = rank,
             .nranks = job->ranks, .function = MADE_INIT, .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
+  if (job->world)
+    trace_put(t, COMM, 2, .identity = 0x30b, .on_host = !job->on_gpu, .born_ns = r.now, .rank = job->first_rank + rank,
+              .nranks = job->world, .function = MADE_INIT, .agreed = 1, .number = 1);
   for (unsigned i = 0; i < job->warmup; i++)
     trace_job_step(&r, 0);
   struct tagc_trace_lock lock = {

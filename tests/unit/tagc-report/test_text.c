@@ -118,6 +118,19 @@ static void test_advice(void) {
                   "TAGC_ALLGATHER=q8") != NULL,
      "to gather in 8 bits: %s", line_of(text, "All-gathers of parameters are"));
   free(text);
+  job.world = 4;
+  struct trace_job other = job; /* another group of two ranks, such as that of the next pipeline stage */
+  other.first_rank = 2;
+  other.identity++;
+  other.first_pid = 2000;
+  char **first = trace_job_write(&job, folder, "first"), **second = trace_job_write(&other, folder, "second");
+  text = print((char *[]){first[0], first[1], second[0], second[1]}, 4, tagc_report_print);
+  ok(strstr(text, "traced      train: 4 ranks") && strstr(text, "Gradients are 33% of") &&
+       strstr(text, "All-gathers of parameters are 67% of what a rank sends"),
+     "several communicators: of what a rank sends, too: %s", line_of(text, "Gradients are"));
+  free(text);
+  trace_paths_free(first);
+  trace_paths_free(second);
   job.shard = 1 << 15;
   text = print_job(&job, "small", tagc_report_print);
   ok(!strstr(text, "TAGC_ALLGATHER=q8") && strstr(text, "reshard_after_forward"),
