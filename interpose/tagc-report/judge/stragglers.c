@@ -15,18 +15,20 @@ static const double STANDS_OUT = 0.02; /* of a step: others wait for a rank this
 static const double ALL_OF_IT = 0.95;  /* of a step: with calls under way for longer, the time outside is unknown */
 static const double FAR_BEHIND = 0.2;  /* of the median step: a straggler is this far behind */
 
-/* A rank's time between its calls. NaN: its calls only enqueue, their time under way is unknown, or fills the step. */
+/* A rank's time between its calls. NaN: its calls only enqueue, and their time under way is unknown, or fills the step.
+ */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step) {
   const bool sure = tagc_sum_step_exact(step);
-  if (!rank->blocking && !sure && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
+  if (!rank->blocking && !sure &&
+      (!tagc_sum_step_timed(step) || step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;
   const double inside = (double)(rank->blocking ? step->host_ns : step->wire_ns);
   return tagc_ms(fmax(0, (double)step->ns - inside));
 }
 
 static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_rank *out) {
-  double wire = 0, sending = 0, sent = 0;
-  size_t known = 0, exact = 0, profiled = 0;
+  double wire = 0, sending = 0, sent = 0, raw = 0, untimed = 0;
+  size_t known = 0, exact = 0, timed = 0, profiled = 0;
   *out = (struct tagc_straggler_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
   for (size_t i = 0; i < rank->step_count; i++) {
     const struct tagc_sum_step *step = &rank->steps[i];
@@ -37,6 +39,9 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
     out->in_calls_ms += tagc_ms((double)step->host_ns);
     wire += tagc_ms((double)step->wire_ns);
     exact += tagc_sum_step_exact(step);
+    timed += tagc_sum_step_timed(step);
+    raw += (double)step->raw_bytes;
+    untimed += (double)step->untimed_bytes;
     profiled += step->profiled;
     sending += tagc_ms((double)step->network.sending_ns);
     sent += (double)step->network.bytes;
@@ -50,6 +55,8 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
   out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
   out->wire_ms = wire > 0 ? wire / n : NAN;
   out->wire_exact = exact && exact == out->steps;
+  out->wire_least = !rank->blocking && !out->wire_exact && timed < out->steps;
+  out->untimed = raw > 0 ? untimed / raw : 0;
   out->network_ms = profiled ? sending / n : NAN;
   out->network_bytes = profiled ? sent / n : NAN;
   if (rank->blocking) {
@@ -58,7 +65,7 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_straggler_ran
     if (!out->wire_exact)
       out->wire_ms = fmax(out->wire_ms, out->in_calls_ms); /* plain calls may have no known times */
     out->hidden_ms = fmax(0, out->wire_ms - out->in_calls_ms);
-  } else {
+  } else if (!out->wire_least) {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
   }
 }
@@ -194,13 +201,20 @@ static double of_step(const struct tagc_straggler_rank *rank, double ms) {
   return rank->step_ms > 0 ? ms / rank->step_ms : NAN;
 }
 static double exposed_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->exposed_ms); }
+static double wire_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->wire_ms); }
+static double untimed_of(const struct tagc_straggler_rank *rank) { return rank->untimed; }
 static double sending_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->network_ms); }
 static double step_ms_of(const struct tagc_straggler_rank *rank) { return rank->step_ms; }
 static double outside_of(const struct tagc_straggler_rank *rank) { return rank->outside_ms; }
 
 static void say_exposed(const struct tagc_stragglers *out, char *text, size_t size) {
   const double share = mean_of(out, exposed_of);
-  if (isnan(share))
+  if (out->wire_least && !isnan(mean_of(out, wire_of)))
+    snprintf(text, size,
+             "Calls are under way for at least %.0f%% of a step: the times of calls with %.0f%% of the bytes are not "
+             "known. With TAGC_PROFILER=on they are.",
+             100 * mean_of(out, wire_of), 100 * mean_of(out, untimed_of));
+  else if (isnan(share))
     snprintf(text, size, "How long calls are under way is not known%s.",
              !out->steps                    ? ", as there are no whole steps"
              : mean_of(out, step_ms_of) > 0 ? ": the traces have no times of the device"
@@ -249,6 +263,7 @@ bool tagc_stragglers_find(const struct tagc_summary *summary, struct tagc_stragg
     sum_rank(&summary->ranks[r], &out->ranks[r]);
     out->exposed_known = out->exposed_known && summary->ranks[r].blocking;
     out->wire_exact = out->wire_exact && out->ranks[r].wire_exact;
+    out->wire_least = out->wire_least || out->ranks[r].wire_least;
   }
   if (!find_slowest(out, &usual) || !by_steps(summary, usual, out)) {
     tagc_stragglers_free(out);
@@ -322,8 +337,11 @@ void tagc_stragglers_print(FILE *to, const struct tagc_summary *summary, const s
   for (size_t r = 0; r < stragglers->rank_count; r++)
     profiled |= stragglers->ranks[r].steps && !isnan(stragglers->ranks[r].network_ms);
   fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s%s\n", "rank", "steps", "step", "in calls",
-          stragglers->wire_exact ? "kernels" : "under way", stragglers->exposed_known ? "exposed" : "at most", "hidden",
-          "outside", "last in", profiled ? "  network" : "");
+          stragglers->wire_exact   ? "kernels"
+          : stragglers->wire_least ? "at least"
+                                   : "under way",
+          stragglers->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in",
+          profiled ? "  network" : "");
   for (size_t r = 0; r < stragglers->rank_count; r++)
     if (stragglers->ranks[r].steps)
       print_rank(to, &summary->ranks[r], &stragglers->ranks[r], profiled);

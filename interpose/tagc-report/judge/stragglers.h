@@ -6,7 +6,8 @@
  * only enqueues, and the calls alone do not show exposed communication. It lies between max(0, w + p - t) and min(w,
  * t), where p is the rest of the program's work, which is unknown. So we report the upper bound min(w, t), and the
  * share of a step with calls under way. Simultaneous calls on several streams count once in w. Their beginnings are
- * unknown, so w is an estimate; if it nears t, we report nothing about the time outside calls. If NCCL's profiler saw
+ * unknown, so w is an estimate; if it nears t, we report nothing about the time outside calls. If calls with more than
+ * a twentieth of the bytes have no known time, w is a lower bound, and nothing else is reported. If NCCL's profiler saw
  * all kernels of a step (TAGC_PROFILER), w is exact. The bound stays a bound: NCCL does not see the program's kernels.
  *
  * The *slowest rank* is the one that others wait for. Collectives end together, so it spends the shortest time inside
@@ -29,6 +30,8 @@ struct tagc_straggler_rank {
   double step_ms, in_calls_ms, wire_ms; /* means over whole steps; NaN: unknown */
   double exposed_ms, hidden_ms;         /* NaN: unknowable here */
   bool wire_exact;                      /* wire_ms is the time of NCCL's kernels, of all of them */
+  bool wire_least;                      /* calls with many bytes have no known time: wire_ms is a lower bound */
+  double untimed;                       /* the share of bytes of calls without a known time */
   double network_ms, network_bytes;     /* of a step: the network sent for so long, to other hosts; NaN: unknown */
   double outside_ms;                    /* step minus the time in calls (or under way, if they only enqueue) */
   size_t steps;
@@ -52,6 +55,7 @@ struct tagc_stragglers {
   double behind_ms;                  /* its time outside of calls minus the median */
   bool exposed_known;
   bool wire_exact; /* on all ranks */
+  bool wire_least; /* on any rank */
   char words[450];
   size_t rank_count;
   size_t steps;                                              /* whole ones of the job: means over their ranks */

@@ -103,6 +103,7 @@ static void add_to_step(const struct tagc_load *g, struct tagc_load_cycle *c, co
   tagc_sum_add(&s->plain.inside, bytes.plain.inside);
   tagc_sum_add(&s->plain.between, bytes.plain.between);
   tagc_sum_add(&s->raw_bytes, bytes.raw);
+  tagc_sum_add(&s->untimed_bytes, light->timed ? 0 : bytes.raw);
   tagc_sum_add(&s->host_ns, light->host_ns);
 }
 

@@ -141,8 +141,9 @@ struct tagc_sum_step {
   uint32_t calls;
   struct tagc_sum_sent sent, plain; /* by all communicators */
   uint64_t raw_bytes;
-  uint64_t host_ns; /* the program's threads were in calls */
-  uint64_t wire_ns; /* calls were under way, as far as known; simultaneous ones on several streams count once */
+  uint64_t untimed_bytes; /* of raw_bytes, those of calls whose time under way is unknown */
+  uint64_t host_ns;       /* the program's threads were in calls */
+  uint64_t wire_ns;       /* calls were under way, as far as known; simultaneous ones on several streams count once */
   uint32_t kernels_due, kernels; /* calls that run a kernel of NCCL, and those whose kernel its profiler saw */
   bool profiled;                 /* the profiler saw something, so `network` is known */
   struct tagc_sum_network network;
@@ -151,6 +152,11 @@ struct tagc_sum_step {
 /* Are the times of all kernels of NCCL in the step known? Then wire_ns is exact. */
 static inline bool tagc_sum_step_exact(const struct tagc_sum_step *step) {
   return step->kernels_due && step->kernels == step->kernels_due;
+}
+
+/* Are the times of nearly all bytes known? Else wire_ns is the least that it can be. */
+static inline bool tagc_sum_step_timed(const struct tagc_sum_step *step) {
+  return step->untimed_bytes <= step->raw_bytes / 20;
 }
 
 /* One process. */

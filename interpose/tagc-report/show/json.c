@@ -298,6 +298,7 @@ static void put_stragglers(struct tagc_json *j, const struct tagc_report *r) {
     tagc_json_real(j, "in_calls_ms", p->ranks[i].in_calls_ms);
     tagc_json_real(j, "wire_ms", p->ranks[i].wire_ms);
     tagc_json_truth(j, "wire_exact", p->ranks[i].wire_exact);
+    tagc_json_truth(j, "wire_least", p->ranks[i].wire_least);
     tagc_json_real(j, "network_ms", p->ranks[i].network_ms);
     tagc_json_real(j, "network_bytes", p->ranks[i].network_bytes);
     tagc_json_real(j, "exposed_ms", p->ranks[i].exposed_ms);

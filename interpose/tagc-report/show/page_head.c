@@ -156,7 +156,8 @@ static void put_sent_keys(struct tagc_page *page) {
           note);
 }
 
-/* The share of a step in which the program waits for the network; its upper bound if calls only enqueue. */
+/* The share of a step in which the program waits for the network; its upper bound if calls only enqueue. Nothing if the
+ * times of many calls are unknown. */
 static void put_wait_key(struct tagc_page *page) {
   double step = 0, exposed = 0;
   size_t ranks = 0;
@@ -165,7 +166,7 @@ static void put_wait_key(struct tagc_page *page) {
     double waits = page->stragglers.exposed_known  ? rank->exposed_ms
                    : rank->wire_ms < rank->step_ms ? rank->wire_ms
                                                    : rank->step_ms;
-    if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits))
+    if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits) || rank->wire_least)
       continue;
     step += rank->step_ms;
     exposed += waits;

@@ -46,6 +46,37 @@ static struct tagc_stragglers pace_of(const struct tagc_summary *run) {
   return stragglers;
 }
 
+/* Calls on a GPU of which half of the bytes have no known time: nothing is known but the least that it can be. */
+static void test_untimed(void) {
+  struct tagc_summary *run = make(3, false);
+  for (size_t r = 0; r < 3; r++)
+    for (size_t i = 0; i < STEPS; i++) {
+      run->ranks[r].steps[i].raw_bytes = 1000;
+      run->ranks[r].steps[i].untimed_bytes = 50;
+    }
+  for (size_t i = 0; i < STEPS; i++)
+    be_late(run, 1, i, 10);
+  struct tagc_stragglers p = pace_of(run);
+  ok(!p.wire_least && p.slowest == 1 && strstr(p.words, "under way for 4") && strstr(p.words, "wait for rank 1"),
+     "a few bytes without times: %s", p.words);
+  tagc_stragglers_free(&p);
+  for (size_t r = 0; r < 3; r++)
+    for (size_t i = 0; i < STEPS; i++)
+      run->ranks[r].steps[i].untimed_bytes = 500;
+  p = pace_of(run);
+  ok(p.wire_least && p.slowest == SIZE_MAX && isnan(p.ranks[0].exposed_ms) && isnan(p.ranks[0].outside_ms) &&
+       near(p.ranks[1].wire_ms, 40) && !p.behind_count && strstr(p.words, "for at least 4") &&
+       strstr(p.words, "with 50% of the bytes") && !strstr(p.words, "rank"),
+     "many bytes without times: %s", p.words);
+  tagc_stragglers_free(&p);
+  for (size_t i = 0; i < 3; i++)
+    run->ranks[i].blocking = true;
+  p = pace_of(run);
+  ok(!p.wire_least && p.exposed_known, "calls that return when done need none");
+  tagc_stragglers_free(&p);
+  run_free(run);
+}
+
 /* NCCL's profiler saw the kernels: of all steps, of all but one, and of one rank alone. */
 static void test_kernels(void) {
   struct tagc_summary *run = make(2, false);
@@ -305,6 +336,7 @@ static void test_numbers(void) {
 int main(void) {
   test_quantiles();
   test_exposed();
+  test_untimed();
   test_kernels();
   test_slowest(true);
   test_slowest(false);
