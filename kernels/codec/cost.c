@@ -20,11 +20,15 @@ uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape) {
   return ((uint64_t)shape->nranks - 1) * bytes_of_shard(shape);
 }
 
-/* A ring passes a shard on in each of its steps; one rank of each host passes it to the next host. */
+struct tagc_traffic tagc_ring_traffic(uint64_t bytes, const struct tagc_hosts *hosts) {
+  const uint64_t ranks = (uint64_t)hosts->nranks, many = (uint64_t)hosts->hosts;
+  /* bytes * many / ranks, without a product that is larger than the bytes */
+  const uint64_t between = many > 1 ? bytes / ranks * many + bytes % ranks * many / ranks : 0;
+  return (struct tagc_traffic){bytes - between, between};
+}
+
 struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts) {
-  const uint64_t all = shard_bytes * (uint64_t)(hosts->nranks - 1);
-  const uint64_t between = hosts->hosts > 1 ? all * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
-  return (struct tagc_traffic){all - between, between};
+  return tagc_ring_traffic(shard_bytes * (uint64_t)(hosts->nranks - 1), hosts);
 }
 
 struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const struct tagc_layout *layout,

@@ -44,8 +44,12 @@ struct tagc_traffic {
 uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout);
 uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape);
 
-/* The same bytes, split by destination; `shape` counts with its shard alone. `layout` is that of the exchanging ranks:
- * all, or with `two_levels` one a host. */
+/* Bytes that a rank sends in rings, split by destination: a mean over the ranks of a host, as a ring leaves each host
+ * once. */
+struct tagc_traffic tagc_ring_traffic(uint64_t bytes, const struct tagc_hosts *hosts);
+
+/* The bytes of the calls above, split by destination; `shape` counts with its shard alone. `layout` is that of the
+ * exchanging ranks: all, or with `two_levels` one a host. */
 struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts);
 struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const struct tagc_layout *layout,
                                         const struct tagc_hosts *hosts, bool two_levels);

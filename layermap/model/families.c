@@ -352,6 +352,8 @@ struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_m
   if (!model)
     return NULL;
   snprintf(model->family, sizeof model->family, "%s", tagc_family_name(a->family));
+  model->heads = a->heads;
+  model->kv_heads = a->kv_heads ? a->kv_heads : a->heads;
   if (add_single(model, a, "embed", tagc_family_add_embedding) && add_blocks(model, a) &&
       add_single(model, a, "head", tagc_family_add_head))
     return model;

@@ -75,6 +75,7 @@ struct tagc_model_place {
 struct tagc_model {
   char family[16];              /* "gpt2", "llama", ...; "": unknown, as in a map file without one */
   enum tagc_layout_kind layout; /* of its calls; TAGC_LAYOUTS: not given */
+  uint32_t heads, kv_heads;     /* of attention in all blocks; 0: not known, as in a map file */
   bool is_guessed;              /* units may be registered in another order than that of their places */
   struct tagc_unit *units;      /* each of them once */
   size_t unit_count;

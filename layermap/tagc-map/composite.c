@@ -96,23 +96,21 @@ static const struct tower *read_tower_type(struct tagc_keys *r) {
   return NULL;
 }
 
-static void read_tower(struct tagc_keys *r, struct tagc_vision *v, FILE *notes, const char *path) {
+static void read_tower(struct tagc_keys *r, struct tagc_vision *v) {
   tagc_keys_enter(r, "vision_config");
   const struct tower *tower = read_tower_type(r);
   if (!tower)
     return;
   v->tower = tower->tower;
-  v->hidden = tagc_keys_size(r, "hidden_size", tower->hidden, 1);
-  v->intermediate = tagc_keys_size(r, "intermediate_size", tower->intermediate, 1);
-  v->blocks = tagc_keys_size(r, "num_hidden_layers", tower->blocks, 1);
+  r->type = tower->name;
+  v->hidden = tagc_keys_important(r, "hidden_size", tower->hidden, 1);
+  v->intermediate = tagc_keys_important(r, "intermediate_size", tower->intermediate, 1);
+  v->blocks = tagc_keys_important(r, "num_hidden_layers", tower->blocks, 1);
   read_patches(r, tower, v);
   v->has_last_norm = v->tower == TAGC_TOWER_CLIP || v->tower == TAGC_TOWER_SIGLIP;
   v->has_pool = v->tower == TAGC_TOWER_SIGLIP && tagc_keys_flag(r, "vision_use_head", true);
   if (v->tower == TAGC_TOWER_INTERNVL)
     read_internvl(r, v);
-  tagc_keys_note(r, "hidden_size", tower->hidden, tower->name, notes, path);
-  tagc_keys_note(r, "intermediate_size", tower->intermediate, tower->name, notes, path);
-  tagc_keys_note(r, "num_hidden_layers", tower->blocks, tower->name, notes, path);
 }
 
 /* The patches that InternVL's projector merges, from the share of their sides that is left. */
@@ -163,10 +161,10 @@ static void read_composite_tie(struct tagc_keys *r, const struct tagc_composite 
 }
 
 struct tagc_model *tagc_composite_model(struct tagc_keys *r, const struct tagc_composite *composite,
-                                        struct tagc_architecture *text, FILE *notes, const char *path) {
+                                        struct tagc_architecture *text) {
   struct tagc_vision vision = {0};
   read_composite_tie(r, composite, text);
-  read_tower(r, &vision, notes, path);
+  read_tower(r, &vision);
   read_projector(r, composite, text, &vision);
   return r->is_good ? tagc_vision_model(&vision, text, composite->name) : NULL;
 }

@@ -14,9 +14,8 @@ const struct tagc_composite *tagc_composite_find(const char *name);
 /* The type of the text model, if the file does not say it; NULL: it must. */
 const char *tagc_composite_text(const struct tagc_composite *composite);
 
-/* The model around a text model whose part was read last. NULL: not r->is_good, no memory, or too large. `notes` as in
- * config.h. */
+/* The model around a text model whose part was read last. NULL: not r->is_good, no memory, or too large. */
 struct tagc_model *tagc_composite_model(struct tagc_keys *r, const struct tagc_composite *composite,
-                                        struct tagc_architecture *text, FILE *notes, const char *path);
+                                        struct tagc_architecture *text);
 
 #endif

@@ -108,17 +108,17 @@ static void read_qwen_dense(struct tagc_keys *r, struct tagc_architecture *a) {
 
 static void read_deepseek(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   bool is_v3 = !strcmp(type->name, "deepseek_v3");
-  a->experts = tagc_keys_size(r, "n_routed_experts", type->experts, 1);
-  a->expert_intermediate = tagc_keys_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
-  uint64_t shared = (uint64_t)tagc_keys_size(r, "n_shared_experts", is_v3 ? 1 : 2, 0) * a->expert_intermediate;
+  a->experts = tagc_keys_important(r, "n_routed_experts", type->experts, 1);
+  a->expert_intermediate = tagc_keys_important(r, "moe_intermediate_size", type->expert_intermediate, 1);
+  uint64_t shared = (uint64_t)tagc_keys_important(r, "n_shared_experts", is_v3 ? 1 : 2, 0) * a->expert_intermediate;
   a->shared_intermediate = shared > TAGC_LARGEST_SIZE ? TAGC_LARGEST_SIZE : (uint32_t)shared;
-  a->dense_blocks = tagc_keys_size(r, "first_k_dense_replace", is_v3 ? 3 : 0, 0);
+  a->dense_blocks = tagc_keys_important(r, "first_k_dense_replace", is_v3 ? 3 : 0, 0);
   bool is_full = json_object_get(r->object, "q_lora_rank") && !tagc_keys_value(r, "q_lora_rank");
-  a->q_rank = is_full ? 0 : tagc_keys_size(r, "q_lora_rank", 1536, 1);
-  a->kv_rank = tagc_keys_size(r, "kv_lora_rank", 512, 1);
-  a->rope_dim = tagc_keys_size(r, "qk_rope_head_dim", 64, 1);
-  a->nope_dim = tagc_keys_size(r, "qk_nope_head_dim", 128, 1);
-  a->v_dim = tagc_keys_size(r, "v_head_dim", 128, 1);
+  a->q_rank = is_full ? 0 : tagc_keys_important(r, "q_lora_rank", 1536, 1);
+  a->kv_rank = tagc_keys_important(r, "kv_lora_rank", 512, 1);
+  a->rope_dim = tagc_keys_important(r, "qk_rope_head_dim", 64, 1);
+  a->nope_dim = tagc_keys_important(r, "qk_nope_head_dim", 128, 1);
+  a->v_dim = tagc_keys_important(r, "v_head_dim", 128, 1);
   if (tagc_keys_size(r, "moe_layer_freq", 1, 1) != 1 && r->is_good)
     r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "moe_layer_freq"), r->complaint,
                                     "\"moe_layer_freq\" is not known; expected is 1");
@@ -128,7 +128,7 @@ static void read_deepseek(struct tagc_keys *r, const struct type *type, struct t
 static void read_particular(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   switch (a->family) {
   case TAGC_FAMILY_GPT2:
-    a->positions = tagc_keys_size(r, "n_positions", 1024, 1);
+    a->positions = tagc_keys_important(r, "n_positions", 1024, 1);
     tagc_keys_require(r, "add_cross_attention", false);
     break;
   case TAGC_FAMILY_NEOX: tagc_keys_require(r, "attention_bias", true); break;
@@ -143,11 +143,11 @@ static void read_particular(struct tagc_keys *r, const struct type *type, struct
   case TAGC_FAMILY_GEMMA3: a->attention_bias = tagc_keys_flag(r, "attention_bias", false); break;
   case TAGC_FAMILY_BERT: read_bert(r, a); break;
   case TAGC_FAMILY_VIT: read_vit(r, a); break;
-  case TAGC_FAMILY_MIXTRAL: a->experts = tagc_keys_size(r, "num_local_experts", type->experts, 1); break;
+  case TAGC_FAMILY_MIXTRAL: a->experts = tagc_keys_important(r, "num_local_experts", type->experts, 1); break;
   case TAGC_FAMILY_QWEN3_MOE:
     a->attention_bias = tagc_keys_flag(r, "attention_bias", false);
-    a->experts = tagc_keys_size(r, "num_experts", type->experts, 1);
-    a->expert_intermediate = tagc_keys_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
+    a->experts = tagc_keys_important(r, "num_experts", type->experts, 1);
+    a->expert_intermediate = tagc_keys_important(r, "moe_intermediate_size", type->expert_intermediate, 1);
     read_qwen_dense(r, a);
     break;
   case TAGC_FAMILY_DEEPSEEK:
@@ -169,55 +169,80 @@ static void read_head(struct tagc_keys *r, struct tagc_architecture *a) {
   a->tied = true;
 }
 
-/* gpt2's n_inner is usually null. */
-static void note_defaults(const struct tagc_keys *r, const struct type *type, FILE *notes, const char *path) {
-  bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
-  const struct {
-    const char *key;
-    uint32_t by_default;
-  } sizes[] = {
-    {is_gpt2 ? "n_embd" : "hidden_size", type->hidden},
-    {"intermediate_size", is_gpt2 ? 0 : type->intermediate},
-    {is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks},
-    {is_gpt2 ? "n_head" : "num_attention_heads", type->heads},
-    {"vocab_size", type->vocabulary},
-  };
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    tagc_keys_note(r, sizes[i].key, sizes[i].by_default, type->name, notes, path);
-}
-
 /* True: the hidden size is divided among the heads, and the classes of the family ignore other keys in a file. */
 static bool has_equal_heads(enum tagc_family family) {
   return family == TAGC_FAMILY_GPT2 || family == TAGC_FAMILY_NEOX || family == TAGC_FAMILY_BERT ||
          family == TAGC_FAMILY_VIT;
 }
 
+static const char *hidden_key(const struct type *type) {
+  return type->family == TAGC_FAMILY_GPT2 ? "n_embd" : "hidden_size";
+}
+
+static const char *heads_key(const struct type *type) {
+  return type->family == TAGC_FAMILY_GPT2 ? "n_head" : "num_attention_heads";
+}
+
+/* Heads divide the hidden size, unless they have a size of their own, and key-value heads divide heads. */
+static void check_heads(struct tagc_keys *r, const struct type *type, const struct tagc_architecture *a) {
+  const bool apart = type->family == TAGC_FAMILY_DEEPSEEK || type->head_dim ||
+                     (!has_equal_heads(type->family) && tagc_keys_value(r, "head_dim"));
+  if (r->is_good && !apart && a->hidden % a->heads)
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, hidden_key(type)), r->complaint,
+                                    "\"%s\" is %u; expected is a multiple of \"%s\", %u", hidden_key(type), a->hidden,
+                                    heads_key(type), a->heads);
+  if (r->is_good && type->family != TAGC_FAMILY_DEEPSEEK && a->heads % a->kv_heads)
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "num_key_value_heads"), r->complaint,
+                                    "\"num_key_value_heads\" is %u; expected is a divisor of \"%s\", %u", a->kv_heads,
+                                    heads_key(type), a->heads);
+}
+
 static void read_heads(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   const bool kv_is_null = json_is_null(json_object_get(r->object, "num_key_value_heads"));
-  a->heads = tagc_keys_size(r, type->family == TAGC_FAMILY_GPT2 ? "n_head" : "num_attention_heads", type->heads, 1);
+  a->heads = tagc_keys_important(r, heads_key(type), type->heads, 1);
   a->kv_heads = a->heads;
   a->head_dim = a->hidden / a->heads;
-  if (has_equal_heads(type->family))
-    return;
-  a->kv_heads = tagc_keys_size(r, "num_key_value_heads", kv_is_null || !type->kv_heads ? a->heads : type->kv_heads, 1);
-  a->head_dim = tagc_keys_size(r, "head_dim", type->head_dim ? type->head_dim : a->head_dim, 1);
+  if (!has_equal_heads(type->family)) {
+    const uint32_t kv_heads = type->kv_heads ? type->kv_heads : a->heads;
+    a->kv_heads = kv_is_null ? a->heads : tagc_keys_important(r, "num_key_value_heads", kv_heads, 1);
+    a->head_dim = type->head_dim ? tagc_keys_important(r, "head_dim", type->head_dim, 1)
+                                 : tagc_keys_size(r, "head_dim", a->head_dim, 1);
+  }
+  check_heads(r, type, a);
+}
+
+static void read_block_count(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
+  enum { MOST = TAGC_MODEL_PLACES - 2 };
+  const char *const key = type->family == TAGC_FAMILY_GPT2 ? "n_layer" : "num_hidden_layers";
+  a->blocks = tagc_keys_important(r, key, type->blocks, 1);
+  if (r->is_good && a->blocks > MOST)
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, key), r->complaint,
+                                    "\"%s\" is %u; expected is a whole number from 1 to %d", key, a->blocks, MOST);
 }
 
 static bool read_architecture(struct tagc_keys *r, const struct type *type, struct tagc_architecture *a) {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2, is_image = type->family == TAGC_FAMILY_VIT;
-  *a = (struct tagc_architecture){.family = type->family};
-  a->hidden = tagc_keys_size(r, is_gpt2 ? "n_embd" : "hidden_size", type->hidden, 1);
+  const bool fused_experts = a->fused_experts;
+  char shown[64];
+  *a = (struct tagc_architecture){.family = type->family, .fused_experts = fused_experts};
+  r->type = type->name;
+  a->hidden = tagc_keys_important(r, hidden_key(type), type->hidden, 1);
   uint32_t wide = a->hidden > TAGC_LARGEST_SIZE / 4 ? TAGC_LARGEST_SIZE : 4 * a->hidden;
-  a->intermediate =
-    tagc_keys_size(r, is_gpt2 ? "n_inner" : "intermediate_size", is_gpt2 ? wide : type->intermediate, 1);
-  a->blocks = tagc_keys_size(r, is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks, 1);
+  a->intermediate = is_gpt2 ? tagc_keys_size(r, "n_inner", wide, 1) /* it is usually null */
+                            : tagc_keys_important(r, "intermediate_size", type->intermediate, 1);
+  read_block_count(r, type, a);
   read_heads(r, type, a);
-  a->vocabulary = is_image ? 0 : tagc_keys_size(r, "vocab_size", type->vocabulary, 1);
+  a->vocabulary = is_image ? 0 : tagc_keys_important(r, "vocab_size", type->vocabulary, 1);
   a->tied = tagc_keys_flag(r, "tie_word_embeddings", type->tied);
   a->fused_qkv = is_gpt2 || type->family == TAGC_FAMILY_NEOX || type->family == TAGC_FAMILY_PHI3;
   read_particular(r, type, a);
   if (!is_image && type->family != TAGC_FAMILY_BERT)
     read_head(r, a);
+  if (r->is_good && fused_experts && !a->experts)
+    r->is_good = tagc_json_complain(&r->json, tagc_keys_place(r, "model_type"), r->complaint,
+                                    "\"model_type\" is %.20s, which has no experts; --fused-experts is for mixtral, "
+                                    "qwen3_moe, deepseek_v2 and deepseek_v3",
+                                    tagc_json_show(type->name, shown));
   return r->is_good;
 }
 
@@ -308,9 +333,10 @@ failed:
   return NULL;
 }
 
-struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint) {
-  struct tagc_keys r = {.complaint = complaint, .is_good = true};
-  struct tagc_architecture a;
+struct tagc_model *tagc_map_from_config(const char *path, bool fused_experts, FILE *notes,
+                                        struct tagc_complaint *complaint) {
+  struct tagc_keys r = {.complaint = complaint, .is_good = true, .notes = notes, .path = path};
+  struct tagc_architecture a = {.fused_experts = fused_experts};
   struct tagc_model *model = NULL;
   size_t bytes;
   char *text = read_config_file(path, &bytes, complaint);
@@ -320,10 +346,11 @@ struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct ta
   const struct tagc_composite *composite;
   const struct type *type = read_model_type(&r, &composite);
   if (type && read_architecture(&r, type, &a)) {
-    note_defaults(&r, type, notes, path);
-    model = composite ? tagc_composite_model(&r, composite, &a, notes, path) : tagc_family_model(&a);
+    model = composite ? tagc_composite_model(&r, composite, &a) : tagc_family_model(&a);
     if (!model && r.is_good)
-      tagc_file_complain(complaint, "there is no model of such sizes (or no memory for it)");
+      tagc_file_complain(complaint,
+                         "a parameter of more than 2^48 elements, more than %d parameters, or no memory for them",
+                         TAGC_MODEL_PARAMETERS);
   }
   tagc_json_free(&r.json);
   return model;

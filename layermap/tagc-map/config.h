@@ -18,7 +18,10 @@
 #include "layermap/model/complaint.h"
 #include "layermap/model/model.h"
 
-/* NULL: see *complaint. The caller frees the model. `notes` (or NULL) gets a line per important size that is absent. */
-struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint);
+/* NULL: see *complaint. The caller frees the model. fused_experts: a block holds all its experts in two parameters, as
+ * transformers 5 has it, else each in its own; refused for models without experts. `notes` (or NULL) gets a line per
+ * important size that is absent. */
+struct tagc_model *tagc_map_from_config(const char *path, bool fused_experts, FILE *notes,
+                                        struct tagc_complaint *complaint);
 
 #endif

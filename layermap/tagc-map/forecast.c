@@ -53,9 +53,8 @@ struct tagc_traffic tagc_forecast_sent(const struct tagc_forecast_call *call) {
     return message_traffic(call);
   if (call->function != TAGC_FORECAST_ALL_REDUCE)
     return tagc_plain_traffic(bytes / ranks, &call->hosts);
-  const uint64_t all = 2 * (ranks - 1) * bytes / ranks;
-  const uint64_t between = call->hosts.hosts > 1 ? all * (uint64_t)call->hosts.hosts / ranks : 0;
-  return (struct tagc_traffic){all - between, between};
+  return tagc_ring_traffic(2 * bytes - (2 * bytes + ranks - 1) / ranks, &call->hosts); /* 2 (W-1)/W of it, rounded down
+                                                                                        */
 }
 
 /* True if they differ in nothing but how often they are made. */
@@ -176,16 +175,30 @@ static void end_fsdp_unit(struct tagc_forecast_work *w, size_t first, bool twice
 
 static bool is_block(const struct tagc_forecast_work *w, size_t place) { return w->model->places[place].block >= 0; }
 
-/* Is this place one of the stage's? Blocks are shared out evenly, in their order. */
+/* The number of blocks in the stages before this one. Megatron shares them out evenly; torchtitan's first and last
+ * stages have one less, for the embedding and for the head, and what is left over goes to the first stages
+ * (pipeline_parallel.py, _generate_llm_fqn_per_model_part()). */
+static int blocks_before(const struct tagc_forecast_job *job, int blocks, int stage) {
+  if (job->base == TAGC_FORECAST_MEGATRON || stage == 0)
+    return blocks / job->pp * stage;
+  const int all = blocks + 2, more = all % job->pp;
+  return stage == job->pp ? blocks : all / job->pp * stage + (stage < more ? stage : more) - 1;
+}
+
+/* Is this place one of the stage's? */
 static bool is_of_stage(const struct tagc_forecast_work *w, size_t place) {
-  if (is_block(w, place))
-    return w->job->pp == 1 || w->model->places[place].block / w->blocks == w->stage;
+  if (is_block(w, place)) {
+    const int block = w->model->places[place].block - w->first_block;
+    return w->job->pp == 1 || (block >= 0 && block < w->blocks);
+  }
   return place == 0 ? tagc_forecast_is_first(w) : w->job->pp == 1 || tagc_forecast_is_last(w);
 }
 
-/* FSDP: what is no block comes first; it is the root, or two units. */
+/* FSDP: what is no block comes first; it is the root, or two units. torchtitan has one unit if the head is the
+ * embedding (fsdp.py, apply_fsdp_to_decoder()). */
 static void add_fsdp_parts(struct tagc_forecast_work *w) {
-  const bool apart = tagc_forecast_has(w->job, TAGC_FORECAST_TITAN | TAGC_FORECAST_EMBED);
+  const bool apart = tagc_forecast_has(w->job, TAGC_FORECAST_EMBED) ||
+                     (tagc_forecast_has(w->job, TAGC_FORECAST_TITAN) && !tagc_forecast_is_tied(w->model));
   const bool kept = w->job->pp > 1 || tagc_forecast_has(w->job, TAGC_FORECAST_KEPT);
   size_t first = 0;
   for (size_t i = 0; i < w->model->place_count; i++)
@@ -278,7 +291,9 @@ static bool make_forecast_parts(struct tagc_forecast_work *w) {
 static bool make_stage(struct tagc_forecast_stage *stage, const struct tagc_forecast_job *job,
                        const struct tagc_model *model, int number) {
   struct tagc_forecast_work w = {.job = job, .model = model, .stage = number, .to = stage};
-  w.blocks = tagc_forecast_blocks(model) / job->pp;
+  const int blocks = tagc_forecast_blocks(model);
+  w.first_block = blocks_before(job, blocks, number);
+  w.blocks = blocks_before(job, blocks, number + 1) - w.first_block;
   const struct tagc_parameter *embedding = parameter_named(&model->units[model->places[0].unit], "embed.weight");
   w.hidden = embedding ? embedding->columns : 0;
   *stage = (struct tagc_forecast_stage){.first = number, .last = number};

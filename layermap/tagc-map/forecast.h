@@ -190,7 +190,7 @@ struct tagc_forecast_unit {
 struct tagc_forecast_work {
   const struct tagc_forecast_job *job;
   const struct tagc_model *model;
-  int stage, blocks;                /* blocks: of this stage */
+  int stage, first_block, blocks;   /* blocks: of this stage */
   uint64_t hidden, shared;          /* shared: elements of Megatron's tied embedding in a pipeline; 0: none */
   struct tagc_forecast_part *parts; /* in the order of registration */
   size_t part_count;

@@ -84,8 +84,8 @@ static bool read_detail(const char *word, struct tagc_forecast_job *job, unsigne
     int *const field = i == 0 ? &job->tp : i == 1 ? &job->pp : &job->shards;
     return d->flag || read_forecast_number(d->word, word[length] ? word + length + 1 : "", field, why);
   }
-  return refuse_forecast(why, "%.40s is not known with %s; known are %s", word, forecast_bases[job->base],
-                         details_of(job->base, known));
+  return refuse_forecast(why, "%.40s is not known with %s; known are %s", *word ? word : "\"\"",
+                         forecast_bases[job->base], details_of(job->base, known));
 }
 
 static bool read_forecast_base(const char *word, struct tagc_forecast_job *job, char why[TAGC_FORECAST_WHY]) {
@@ -147,13 +147,16 @@ bool tagc_forecast_hosts(const struct tagc_forecast_job *job, enum tagc_forecast
     hosts->local = job->tp < job->local ? job->tp : job->local;
     if (job->ranks / job->pp < job->local)
       hosts->local = job->tp * (job->local / (job->ranks / job->pp));
+  } else if (group == TAGC_FORECAST_EMBEDDING) { /* the first and the last stage */
+    hosts->local = job->local == job->ranks ? 2 : 1;
   } else if (stride < job->local) {
     hosts->local = job->local / stride < ranks ? job->local / stride : ranks;
     if (job->local % stride || ranks % hosts->local)
-      return why
-               ? refuse_forecast(why, "%d ranks a host: groups of %d ranks, each the next but %d, do not divide evenly",
-                                 job->local, ranks, stride)
-               : false;
+      return why ? refuse_forecast(why,
+                                   "%d ranks a host: the %d ranks of a group (%s), one in %d, are not as many on each "
+                                   "of their hosts; expected is %d, or a multiple of it that holds a part of them",
+                                   job->local, ranks, tagc_forecast_group_name(group), stride, stride)
+                 : false;
   }
   hosts->hosts = ranks / hosts->local;
   return true;
@@ -197,8 +200,11 @@ static bool check_stack(const struct tagc_forecast_job *job, const struct tagc_m
                            *model->family ? model->family : "this model");
   if (job->base == TAGC_FORECAST_FSDP2 && (job->tp > 1 || job->pp > 1) && tagc_forecast_is_tied(model))
     return refuse_forecast(why, "fsdp2 with tp or pp is known for models whose head is not the embedding alone");
-  if (!divides(job->pp, blocks))
+  if (job->base == TAGC_FORECAST_MEGATRON && !divides(job->pp, blocks))
     return refuse_forecast(why, "pp=%d: expected is a divisor of the %d blocks of the model", job->pp, blocks);
+  if (job->pp > blocks + 2) /* torchtitan, which counts the embedding and the head */
+    return refuse_forecast(why, "pp=%d: expected are at most %d stages, the blocks of the model and 2", job->pp,
+                           blocks + 2);
   return true;
 }
 
@@ -220,6 +226,15 @@ static bool check_parameter(const struct tagc_forecast_job *job, const struct ta
 
 static bool check_cuts(const struct tagc_forecast_job *job, const struct tagc_model *model,
                        char why[TAGC_FORECAST_WHY]) {
+  const bool cuts_sequences = job->base == TAGC_FORECAST_FSDP2 || tagc_forecast_has(job, TAGC_FORECAST_SP);
+  if (cuts_sequences && job->sequence % (uint64_t)job->tp)
+    return refuse_forecast(why, "a sequence of %llu tokens: tp=%d divides it among its ranks; expected is a multiple",
+                           (unsigned long long)job->sequence, job->tp);
+  if (!divides(job->tp, (int)model->heads) || !divides(job->tp, (int)model->kv_heads))
+    return refuse_forecast(why,
+                           "tp=%d: expected is a divisor of the %u heads of the model, and of its %u for keys and "
+                           "values",
+                           job->tp, model->heads, model->kv_heads);
   for (size_t i = 0; i < model->unit_count; i++)
     for (size_t k = 0; k < model->units[i].count; k++)
       if (!check_parameter(job, &model->units[i].parameters[k], why))
@@ -241,12 +256,26 @@ static bool check_order(const struct tagc_model *model, char why[TAGC_FORECAST_W
   return true;
 }
 
+/* The longest sequence of tokens that the model can embed; 0: any, or its input is no text. */
+static uint64_t learned_positions(const struct tagc_model *model) {
+  const struct tagc_unit *embedding = &model->units[model->places[0].unit];
+  const bool reads_text = strcmp(model->family, "gpt2") == 0 || strcmp(model->family, "bert") == 0;
+  for (size_t i = 0; i < embedding->count && reads_text; i++)
+    if (strcmp(embedding->parameters[i].name, "embed.positions.weight") == 0)
+      return embedding->parameters[i].rows;
+  return 0;
+}
+
 /* Keeps counts of elements from overflowing; tagc_forecast_make() looks at the bytes. */
 static bool check_sizes(const struct tagc_forecast_job *job, const struct tagc_model *model,
                         char why[TAGC_FORECAST_WHY]) {
   const double most = (double)(UINT64_C(1) << 50);
   if (tagc_model_elements(model) > UINT64_C(1) << 50)
     return refuse_forecast(why, "a model of more than 2^50 parameters");
+  const uint64_t positions = learned_positions(model);
+  if (positions && job->sequence > positions)
+    return refuse_forecast(why, "a sequence of %llu tokens: the model has %llu learned positions",
+                           (unsigned long long)job->sequence, (unsigned long long)positions);
   for (size_t i = 0; i < model->unit_count; i++)
     for (size_t k = 0; k < model->units[i].count; k++)
       if ((double)job->micro_batch * (double)job->sequence * (double)model->units[i].parameters[k].columns > most)

@@ -99,14 +99,26 @@ static void print_sums(const struct tagc_forecast_stage *stage, bool hosts, FILE
   }
 }
 
+/* Why no codec would compress such calls. */
+static const char *why_plain(const struct tagc_forecast_stage *stage, enum tagc_forecast_content content) {
+  bool any = false, unknown = false;
+  for (size_t i = 0; i < stage->count; i++)
+    if (stage->calls[i].content == content) {
+      any = true;
+      unknown |= !stage->calls[i].times;
+    }
+  return !any      ? "there are no such calls"
+         : unknown ? "the sizes of the calls are not known"
+                   : "the calls are small, or stay on a host";
+}
+
 static void print_codecs(const struct tagc_forecast_stage *stage, enum tagc_forecast_content content, bool hosts,
                          double sparsity, FILE *to) {
   struct tagc_forecast_codec codecs[CODECS];
   const size_t count = tagc_forecast_codecs(stage, content, LEAST_BYTES, sparsity, codecs, CODECS);
   char plain[16], coded[16], share[16];
   if (!count) {
-    fprintf(to, "  TAGC would compress no %s: the calls are small, or stay on a host.\n",
-            tagc_forecast_content_name(content));
+    fprintf(to, "  TAGC would compress no %s: %s.\n", tagc_forecast_content_name(content), why_plain(stage, content));
     return;
   }
   fprintf(to, "  TAGC on %s%s\n  %-8s %9s %9s %7s\n", tagc_forecast_content_name(content),

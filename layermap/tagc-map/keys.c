@@ -28,6 +28,15 @@ uint32_t tagc_keys_size(struct tagc_keys *r, const char *key, uint32_t by_defaul
   return r->is_good ? (uint32_t)json_integer_value(value) : by_default;
 }
 
+uint32_t tagc_keys_important(struct tagc_keys *r, const char *key, uint32_t by_default, uint32_t least) {
+  if (r->notes && r->is_good && by_default && !tagc_keys_value(r, key)) {
+    fputs("tagc-map: ", r->notes);
+    tagc_put_tamed(r->notes, r->path);
+    fprintf(r->notes, ": \"%s\" is not there: %u, the default of %s\n", key, by_default, r->type);
+  }
+  return tagc_keys_size(r, key, by_default, least);
+}
+
 bool tagc_keys_flag(struct tagc_keys *r, const char *key, bool by_default) {
   const json_t *value = tagc_keys_value(r, key);
   if (!value || !r->is_good)
@@ -54,15 +63,6 @@ const char *tagc_keys_class(struct tagc_keys *r) {
 bool tagc_ends_with(const char *text, const char *end) {
   size_t length = strlen(text), size = strlen(end);
   return length >= size && !strcmp(text + length - size, end);
-}
-
-void tagc_keys_note(const struct tagc_keys *r, const char *key, uint32_t by_default, const char *type, FILE *notes,
-                    const char *path) {
-  if (!notes || !r->is_good || !by_default || tagc_keys_value(r, key))
-    return;
-  fputs("tagc-map: ", notes);
-  tagc_put_tamed(notes, path);
-  fprintf(notes, ": \"%s\" is not there: %u, the default of %s\n", key, by_default, type);
 }
 
 void tagc_keys_enter(struct tagc_keys *r, const char *key) {

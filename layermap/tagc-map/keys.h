@@ -19,6 +19,9 @@ struct tagc_keys {
   size_t from;          /* ... and begins here */
   struct tagc_complaint *complaint;
   bool is_good, is_part; /* part: `object` is one of several models in the file */
+  FILE *notes;           /* gets a line per important key that is absent; NULL: nobody reads them */
+  const char *path;      /* of the file, for these lines ... */
+  const char *type;      /* ... and the type of the model whose defaults are taken */
 };
 
 /* The value of a key; NULL: absent, or null. */
@@ -26,8 +29,11 @@ const json_t *tagc_keys_value(const struct tagc_keys *r, const char *key);
 /* The start of a key's value, for complaints. */
 size_t tagc_keys_place(const struct tagc_keys *r, const char *key);
 
-/* Reads a whole number >= `least`, or a flag. */
+/* Read a whole number >= `least`, or a flag. */
 uint32_t tagc_keys_size(struct tagc_keys *r, const char *key, uint32_t by_default, uint32_t least);
+/* As tagc_keys_size(), and notes an absent key, if it has a default: such a file is more often cut short than of the
+ * default. */
+uint32_t tagc_keys_important(struct tagc_keys *r, const char *key, uint32_t by_default, uint32_t least);
 bool tagc_keys_flag(struct tagc_keys *r, const char *key, bool by_default);
 /* Refuses a flag whose other value changes parameters in an unknown way. */
 void tagc_keys_require(struct tagc_keys *r, const char *key, bool required);
@@ -39,9 +45,5 @@ bool tagc_ends_with(const char *text, const char *end);
 /* Goes to one of several models in the file, which must be there, and back to the whole. */
 void tagc_keys_enter(struct tagc_keys *r, const char *key);
 void tagc_keys_leave(struct tagc_keys *r);
-
-/* Notes an absent size, if it has a default: such a file is more often cut short than of the default. */
-void tagc_keys_note(const struct tagc_keys *r, const char *key, uint32_t by_default, const char *type, FILE *notes,
-                    const char *path);
 
 #endif

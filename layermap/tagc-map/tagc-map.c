@@ -2,6 +2,7 @@
  * tagc-map: makes map files, shows maps or recorded calls, and compares the two. See tagc-map(1).
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ struct request {
   int type, gradients; /* enum tagc_dtype; gradients < 0: not given */
   uint64_t bucket;
   double sparsity;
-  bool json;
+  bool json, fused_experts;
 };
 
 static const char *const type_names[] = {"fp32", "fp16", "bf16", NULL}; /* as enum tagc_dtype */
@@ -63,6 +64,8 @@ static const struct tagc_argument rows[] = {
    .help = "layout for the map: fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron; show, for a map: draw this layout; "
            "default: that of the map, else fsdp1; forecast: see below"},
   {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "show: also draw the parameters in the buffers"},
+  {.name = "fused-experts", TO(FLAG, fused_experts),
+   .help = "from-config, forecast: a block has its experts in two parameters, as in transformers 5; else each apart"},
   {.help = "Options of forecast:"},
   {.name = "config", .value = "FILE", TO(FILE, config), .help = "the model: a Hugging Face configuration"},
   {.name = "sequence", .value = "N", .kind = TAGC_ARGUMENT_CALL, .set = set_sequences,
@@ -89,7 +92,7 @@ _Static_assert(TAGC_CALLS_RANKS == 1048576, "as the row of --ranks says");
 static const struct tagc_command_line command_line = {
   .program = "tagc-map",
   .head =
-    "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
+    "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] [--fused-experts] CONFIG.JSON\n"
     "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
     "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
     "       tagc-map check MAP CALLS\n"
@@ -177,7 +180,7 @@ static int from_config(const struct request *request) {
   struct tagc_complaint complaint = {0};
   if (request->count != 1)
     return refuse_usage("from-config takes one file");
-  return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
+  return make(request, tagc_map_from_config(request->files[0], request->fused_experts, stderr, &complaint), &complaint);
 }
 
 /* Says what in a map is a guess. */
@@ -343,15 +346,37 @@ static void print_forecasts(const struct request *request, const struct tagc_for
     tagc_forecast_print(forecasts, request->sparsity, stdout);
 }
 
+/* Notes on stderr what the forecast takes for granted, where programs differ. */
+static void note_assumptions(const struct request *request, const struct tagc_forecast_job *job,
+                             const struct tagc_model *model) {
+  const struct tagc_parameter *first = model->units[0].parameters;
+  const uint64_t multiple = 128 * (uint64_t)job->tp;
+  bool has_experts = false;
+  for (size_t i = 0; i < model->unit_count; i++)
+    for (size_t k = 0; k < model->units[i].count; k++)
+      has_experts |= (model->units[i].parameters[k].kinds & TAGC_KIND_EXPERT) != 0;
+  if (job->base == TAGC_FORECAST_MEGATRON && first->rows % multiple)
+    fprintf(stderr,
+            "tagc-map: Megatron-LM pads a vocabulary of %" PRIu64 " to %" PRIu64 ", a multiple of 128 * tp, unless "
+            "--make-vocab-size-divisible-by says otherwise: the forecast is of %" PRIu64 "\n",
+            first->rows, (first->rows + multiple - 1) / multiple * multiple, first->rows);
+  if (job->base == TAGC_FORECAST_FSDP2 && has_experts && !request->fused_experts)
+    fputs(
+      "tagc-map: each expert counts as parameters of its own (transformers 4); with --fused-experts those of a block "
+      "count as two (transformers 5), which fully_shard pads to a multiple of the ranks\n",
+      stderr);
+}
+
 /* Makes the forecasts of a model, one for each length of sequences. Returns an exit status. */
 static int forecast_model(const struct request *request, struct tagc_forecast_job *job,
                           struct tagc_forecast *forecasts) {
   struct tagc_complaint complaint;
   char why[TAGC_FORECAST_WHY];
-  struct tagc_model *model = tagc_map_from_config(job->config, stderr, &complaint);
+  struct tagc_model *model = tagc_map_from_config(job->config, request->fused_experts, stderr, &complaint);
   if (!model)
     return complain(job->config, &complaint);
   int status = FITS;
+  note_assumptions(request, job, model);
   for (int i = 0; i < request->sequence_count && status == FITS; i++) {
     job->sequence = request->sequences[i];
     if (!tagc_forecast_check(job, model, why))
@@ -391,7 +416,7 @@ static int run_forecast(const struct request *request) {
 
 /* -- the command line ---------------------------------------------------------------------------------------------- */
 
-enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8, FORECAST = 16 };
+enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8, FORECAST = 16, EXPERTS = 32 };
 
 static const struct command {
   const char *name;
@@ -399,11 +424,11 @@ static const struct command {
   unsigned options; /* accepted ones */
   bool takes_stdin; /* as "-"; headers are found by seeking */
 } commands[] = {
-  {"from-config", from_config, OUTPUT | LAYOUT, true},
+  {"from-config", from_config, OUTPUT | LAYOUT | EXPERTS, true},
   {"from-safetensors", from_safetensors, OUTPUT | LAYOUT, false},
   {"show", run_show, RANKS | LAYOUT | SVG, true},
   {"check", run_check, 0, true},
-  {"forecast", run_forecast, RANKS | LAYOUT | FORECAST, false},
+  {"forecast", run_forecast, RANKS | LAYOUT | FORECAST | EXPERTS, false},
 };
 
 /* Refuses an option of other commands. Returns an exit status, or -1. */
@@ -421,9 +446,15 @@ static int refuse_foreign(const struct request *request, const struct command *c
                  {"gradients", FORECAST, request->gradients >= 0},
                  {"bucket", FORECAST, request->bucket},
                  {"ranks-per-host", FORECAST, request->local},
-                 {"json", FORECAST, request->json}};
+                 {"json", FORECAST, request->json},
+                 /* These need --config. */
+                 {"micro-batch", FORECAST, false},
+                 {"accumulate", FORECAST, false},
+                 {"dtype", FORECAST, false},
+                 {"sparsity", FORECAST, false},
+                 {"fused-experts", EXPERTS, request->fused_experts}};
   enum { COUNT = sizeof options / sizeof *options };
-  char accepted[160] = "none of the options";
+  char accepted[240] = "none of the options";
   for (size_t i = 0, used = 0; i < COUNT; i++)
     if (options[i].sort & command->options)
       used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s--%s", used ? ", " : "", options[i].name);

@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t left = input_left(&in);
   if (which == 0) {
     fds[0] = make_file(0, "", 0, in.at, left, 0);
-    check_model(tagc_map_from_config(paths[0], NULL, &complaint), &complaint);
+    check_model(tagc_map_from_config(paths[0], false, NULL, &complaint), &complaint);
   } else {
     const uint8_t *cut = which == 2 && left ? memmem(in.at, left, "\n--\n", 4) : NULL;
     size_t first = cut ? (size_t)(cut - in.at) : left;

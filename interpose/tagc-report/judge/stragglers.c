@@ -201,7 +201,7 @@ static double of_step(const struct tagc_straggler_rank *rank, double ms) {
   return rank->step_ms > 0 ? ms / rank->step_ms : NAN;
 }
 static double exposed_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->exposed_ms); }
-static double wire_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->wire_ms); }
+static double under_way_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->wire_ms); }
 static double untimed_of(const struct tagc_straggler_rank *rank) { return rank->untimed; }
 static double sending_of(const struct tagc_straggler_rank *rank) { return of_step(rank, rank->network_ms); }
 static double step_ms_of(const struct tagc_straggler_rank *rank) { return rank->step_ms; }
@@ -209,11 +209,11 @@ static double outside_of(const struct tagc_straggler_rank *rank) { return rank->
 
 static void say_exposed(const struct tagc_stragglers *out, char *text, size_t size) {
   const double share = mean_of(out, exposed_of);
-  if (out->wire_least && !isnan(mean_of(out, wire_of)))
+  if (out->wire_least && !isnan(mean_of(out, under_way_of)))
     snprintf(text, size,
              "Calls are under way for at least %.0f%% of a step: the times of calls with %.0f%% of the bytes are not "
              "known. With TAGC_PROFILER=on they are.",
-             100 * mean_of(out, wire_of), 100 * mean_of(out, untimed_of));
+             100 * mean_of(out, under_way_of), 100 * mean_of(out, untimed_of));
   else if (isnan(share))
     snprintf(text, size, "How long calls are under way is not known%s.",
              !out->steps                    ? ", as there are no whole steps"

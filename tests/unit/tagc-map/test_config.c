@@ -20,7 +20,7 @@ static void write_config(const char *text, size_t bytes) {
 static struct tagc_model *read_config(const char *text, struct tagc_complaint *complaint) {
   *complaint = (struct tagc_complaint){.line = 4242};
   write_config(text, strlen(text));
-  return tagc_map_from_config(path, NULL, complaint);
+  return tagc_map_from_config(path, false, NULL, complaint);
 }
 
 /* Excerpts of published files, and the parameter counts of transformers 4.57 for their models. */
@@ -165,10 +165,16 @@ static const struct {
   {"{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2}", 1, 52,
    "\"decoder_sparse_step\" is not known; expected is 1"},
   {"{\"model_type\": \"deepseek_v2\", \"moe_layer_freq\": 2}", 1, 49, "\"moe_layer_freq\" is not known; expected is 1"},
-  {"{\"model_type\": \"llama\", \"num_hidden_layers\": 2147483647}", 0, 0,
-   "there is no model of such sizes (or no memory for it)"},
+  {"{\"model_type\": \"llama\", \"num_hidden_layers\": 16382}", 1, 46,
+   "\"num_hidden_layers\" is 16382; expected is a whole number from 1 to 16381"},
+  {"{\"model_type\": \"llama\", \"num_attention_heads\": 33}", 1, 1,
+   "\"hidden_size\" is 4096; expected is a multiple of \"num_attention_heads\", 33"},
+  {"{\"model_type\": \"gpt2\", \"n_embd\": 100, \"head_dim\": 10}", 1, 34,
+   "\"n_embd\" is 100; expected is a multiple of \"n_head\", 12"},
+  {"{\"model_type\": \"llama\", \"num_key_value_heads\": 7}", 1, 48,
+   "\"num_key_value_heads\" is 7; expected is a divisor of \"num_attention_heads\", 32"},
   {"{\"model_type\": \"llama\", \"hidden_size\": 2147483647, \"num_attention_heads\": 1, \"head_dim\": 2147483647}", 0,
-   0, "there is no model of such sizes"},
+   0, "a parameter of more than 2^48 elements, more than 65536 parameters, or no memory"},
   /* What else a model has is never forgotten. */
   {"{\"model_type\": \"llava_next\", \"text_config\": {\"model_type\": \"llama\"},\n\"vision_config\": {}}", 2, 18,
    "\"vision_config\" of llava_next is not known; known with parts are llava, gemma3, mistral3, paligemma and "
@@ -221,12 +227,14 @@ static void bad_configs_are_refused(void) {
 
 static void bad_files_are_refused(void) {
   struct tagc_complaint complaint;
-  ok(!tagc_map_from_config("/nowhere/config.json", NULL, &complaint) && complaint.line == 0 &&
+  ok(!tagc_map_from_config("/nowhere/config.json", false, NULL, &complaint) && complaint.line == 0 &&
        !strcmp(complaint.text, "it cannot be opened: No such file or directory"),
      "a file that is not there: %s", complaint.text);
-  ok(!tagc_map_from_config("/", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "cannot be read"),
+  ok(!tagc_map_from_config("/", false, NULL, &complaint) && complaint.line == 0 &&
+       strstr(complaint.text, "cannot be read"),
      "a folder: %s", complaint.text);
-  ok(!tagc_map_from_config("/dev/zero", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "too large"),
+  ok(!tagc_map_from_config("/dev/zero", false, NULL, &complaint) && complaint.line == 0 &&
+       strstr(complaint.text, "too large"),
      "a file without an end: %s", complaint.text);
 
   size_t deep = 1 << 20;
@@ -237,7 +245,8 @@ static void bad_files_are_refused(void) {
      "a million brackets: %s", complaint.text);
   free(text);
   write_config("{\"model_type\": \"lla\0ma\"}", 23);
-  ok(!tagc_map_from_config(path, NULL, &complaint) && complaint.line == 1, "a 0 in the text: %s", complaint.text);
+  ok(!tagc_map_from_config(path, false, NULL, &complaint) && complaint.line == 1, "a 0 in the text: %s",
+     complaint.text);
 }
 
 /* Every prefix of a config is refused, and a change of any letter leads to a complaint at worst. */

@@ -63,7 +63,7 @@ static struct tagc_model *model_of(const char *config) {
   if (file < 0 || write(file, config, strlen(config)) != (ssize_t)strlen(config))
     abort();
   close(file);
-  struct tagc_model *model = tagc_map_from_config(path, NULL, &complaint);
+  struct tagc_model *model = tagc_map_from_config(path, false, NULL, &complaint);
   unlink(path);
   if (!model)
     note("%s: %s", config, complaint.text);
@@ -347,6 +347,84 @@ static void test_bytes(void) {
   ok(sent.inside + sent.between == 0, "who receives sends nothing");
 }
 
+/* The calls of a stage of one function and contents, added up. */
+static uint64_t count_calls(const struct tagc_forecast *f, int stage, enum tagc_forecast_function function,
+                            enum tagc_forecast_content content) {
+  uint64_t calls = 0;
+  for (size_t i = 0; i < f->count; i++)
+    for (size_t k = 0; f->stages[i].first <= stage && stage <= f->stages[i].last && k < f->stages[i].count; k++)
+      if (f->stages[i].calls[k].function == function && f->stages[i].calls[k].content == content)
+        calls += f->stages[i].calls[k].times;
+  return calls;
+}
+
+static void test_stages(void) {
+  static const struct {
+    const char *layout, *config;
+    int pp;
+    uint64_t blocks[4];
+  } jobs[] = {
+    {"fsdp2,pp=4", LLAMA(128, 344, 32, 8, 4, 1000, false), 4, {8, 9, 8, 7}}, /* as torchtitan prints them */
+    {"fsdp2,pp=4", LLAMA(128, 344, 80, 8, 4, 1000, false), 4, {20, 21, 20, 19}},
+    {"fsdp2,pp=3", LLAMA(128, 344, 32, 8, 4, 1000, false), 3, {11, 11, 10}},
+    {"fsdp2,pp=4", LLAMA(128, 344, 2, 8, 4, 1000, false), 4, {0, 1, 1, 0}},
+    {"megatron,pp=4", LLAMA(128, 344, 32, 8, 4, 1000, false), 4, {8, 8, 8, 8}},
+  };
+  for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+    struct tagc_forecast_job job = {.ranks = 12, .micro_batch = 1, .accumulate = 1, .sequence = 16};
+    struct tagc_forecast forecast;
+    job.ranks *= jobs[i].pp;
+    bool good = forecast_of(&forecast, &job, jobs[i].layout, jobs[i].config);
+    for (int stage = 0; stage < jobs[i].pp; stage++) {
+      /* Beside blocks, the first stage reduces the embedding, and the last one norm and head. */
+      const uint64_t others = stage == 0 || stage == jobs[i].pp - 1;
+      good &= job.base == TAGC_FORECAST_MEGATRON ||
+              count_calls(&forecast, stage, TAGC_FORECAST_REDUCE_SCATTER, TAGC_FORECAST_GRADIENTS) ==
+                jobs[i].blocks[stage] + others;
+    }
+    ok(good && (job.base != TAGC_FORECAST_MEGATRON || forecast.stages[1].last == 2), "%s: the blocks of the stages",
+       jobs[i].layout);
+    tagc_forecast_free(&forecast);
+  }
+}
+
+/* Ranks of a pipeline on one host, and on two. */
+static void test_embedding_group(void) {
+  for (int local = 4; local <= 8; local += 4) {
+    struct tagc_forecast_job job = {.ranks = 8, .local = local, .micro_batch = 1, .accumulate = 1, .sequence = 16};
+    struct tagc_forecast forecast;
+    struct tagc_hosts hosts = {0};
+    const bool good = forecast_of(&forecast, &job, "megatron,pp=4", LLAMA(128, 344, 8, 8, 4, 1000, true)) &&
+                      tagc_forecast_hosts(&job, TAGC_FORECAST_EMBEDDING, &hosts, NULL);
+    ok(good && hosts.nranks == 2 && hosts.hosts == 8 / local, "the first and the last of 4 stages, %d ranks a host",
+       local);
+    tagc_forecast_free(&forecast);
+  }
+}
+
+static void test_tied_titan(void) {
+  struct tagc_forecast_job job = {.ranks = 4, .micro_batch = 1, .accumulate = 1, .sequence = 16};
+  struct tagc_forecast forecast;
+  const bool good = forecast_of(&forecast, &job, "fsdp2,titan", LLAMA(128, 344, 6, 8, 4, 1000, true));
+  ok(good && count_calls(&forecast, 0, TAGC_FORECAST_ALL_GATHER, TAGC_FORECAST_PARAMETERS) == 2 * 6 + 1 &&
+       count_calls(&forecast, 0, TAGC_FORECAST_REDUCE_SCATTER, TAGC_FORECAST_GRADIENTS) == 6 + 1,
+     "titan: embedding, norm and tied head are one unit, gathered once");
+  tagc_forecast_free(&forecast);
+}
+
+/* 2^20 ranks, 10 TiB: products beyond 2^64. */
+static void test_large(void) {
+  struct tagc_forecast_call call = {.function = TAGC_FORECAST_ALL_REDUCE,
+                                    .type = TAGC_FLOAT32,
+                                    .hosts = {.nranks = 1 << 20, .hosts = 1 << 17, .local = 8},
+                                    .count = UINT64_C(5) << 39,
+                                    .times = 1};
+  const uint64_t bytes = UINT64_C(10) << 40, all = 2 * bytes - 20 * MIB;
+  struct tagc_traffic sent = tagc_forecast_sent(&call);
+  ok(tagc_forecast_message(&call) == bytes && sent.inside + sent.between == all && sent.between == all / 8,
+     "all-reduces of 10 TiB on 2^20 ranks");
+}
+
 static void refuses(const char *layout, const char *config, int ranks, int local, const char *expected) {
   char why[TAGC_FORECAST_WHY] = "nothing";
   struct tagc_forecast_job job = {
@@ -370,10 +448,19 @@ static void test_refusals(void) {
   refuses("fsdp2,kept=1", SMALL, 8, 0, "kept takes no number");
   refuses("fsdp2,tp=3", SMALL, 8, 0, "8 ranks: expected is a multiple of tp * pp, 3");
   refuses("fsdp2,hsdp=3", SMALL, 8, 0, "hsdp=3: expected is a divisor of the 8 ranks");
-  refuses("fsdp2,pp=4", SMALL, 8, 0, "pp=4: expected is a divisor of the 6 blocks");
-  refuses("megatron,tp=16", SMALL, 16, 0, "tp=16 does not divide the 1000 rows of embed.weight");
+  refuses("megatron,pp=4", SMALL, 8, 0, "pp=4: expected is a divisor of the 6 blocks");
+  refuses("fsdp2,pp=9", SMALL, 9, 0, "pp=9: expected are at most 8 stages");
+  refuses("megatron,tp=16", LLAMA(128, 344, 6, 16, 16, 1000, false), 16, 0,
+          "tp=16 does not divide the 1000 rows of embed.weight");
+  refuses("megatron,tp=8", SMALL, 8, 0,
+          "tp=8: expected is a divisor of the 8 heads of the model, and of its 4 for keys");
+  refuses("megatron,tp=3", SMALL, 6, 0, "tp=3: expected is a divisor of the 8 heads");
+  refuses("megatron,tp=3,sp", LLAMA(96, 342, 6, 6, 3, 999, false), 6, 0,
+          "a sequence of 16 tokens: tp=3 divides it among its ranks");
+  refuses("ddp", GPT(192, 4, 256, 15, false), 6, 0, "a sequence of 16 tokens: the model has 15 learned positions");
+  refuses("fsdp2,", SMALL, 8, 0, "\"\" is not known with fsdp2");
   refuses("fsdp2", SMALL, 8, 3, "3 ranks a host: expected is a divisor of the 8 ranks");
-  refuses("fsdp2,tp=4", SMALL, 12, 6, "6 ranks a host: groups of ");
+  refuses("fsdp2,tp=4", SMALL, 12, 6, "6 ranks a host: the 3 ranks of a group (data), one in 4, are not");
   refuses("fsdp2,tp=2", LLAMA(128, 344, 6, 8, 4, 1000, true), 8, 0, "whose head is not the embedding");
   refuses("megatron", "{\"model_type\": \"mixtral\"}", 8, 0,
           "mixtral: megatron, tp, pp, embed and titan are known for");
@@ -386,6 +473,10 @@ int main(void) {
   for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++)
     test_fixture(&fixtures[i]);
   test_bytes();
+  test_stages();
+  test_embedding_group();
+  test_tied_titan();
+  test_large();
   test_refusals();
   return tap_done();
 }

@@ -280,7 +280,7 @@ static bool check_config(void) {
   FILE *file = fopen(path, "w");
   if (!file || fputs(model.config, file) < 0 || fclose(file))
     abort();
-  struct tagc_model *map = tagc_map_from_config(path, NULL, &complaint);
+  struct tagc_model *map = tagc_map_from_config(path, false, NULL, &complaint);
   /* Releases take one or the other of two values: if they contradict, there is no map. */
   ok(map ? is_same_model(map) : strstr(complaint.text, "\"tie_word_embeddings\" is") != NULL,
      "the map of the config of %s %s", model.class_name, map ? "" : complaint.text);
