@@ -246,7 +246,7 @@ static void commit_residual(const struct tagc_work *w) {
 }
 
 /* The call has failed. If the residual was encoded, it lacks the values under way, which are lost: the rest of it is
- * dropped, too. A residual that was only read is unchanged. */
+ * dropped, too. A residual that was only read is unchanged, and kept. */
 static void reduce_abort(struct tagc_work *w) {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
@@ -374,8 +374,11 @@ static ncclResult_t reduce_prepare(struct tagc_work *w) {
     good = good && flush_residual(w);
   else if (w->chunks[0] > 1)
     good = good && measure_chunks(w);
-  else
+  else {
+    /* lhc takes the values to send out of a residual in fp32 here; narrower ones it only reads */
+    w->reduce.encoded = good && w->reduce.job.shape.residual == TAGC_STORAGE_FP32 && !w->reduce.job.residual_empty;
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
+  }
   w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);
 }
