@@ -33,11 +33,13 @@ static uint64_t generations;
 static bool entries_lost; /* memory was lacking to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 
-/* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
+/* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. `where` is the program's
+ * memory, which may be gone once NCCL has no use for it. Under the table's lock. */
 struct expected {
   struct expected *next;
   ncclComm_t parent, *where;
   pthread_t by;
+  bool grouped; /* `by` has not ended the group yet */
   bool nonblocking;
   struct tagc_agreement agreement;
 };
@@ -305,7 +307,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   *status = ncclSuccess;
   if (comm)
     return comm;
-  if (!tagc_comm_collect(NULL, false)) {
+  if (!tagc_comm_is_known(handle)) {
     *status = tagc_no_memory("a communicator");
     return NULL;
   }
@@ -351,11 +353,12 @@ bool tagc_comm_add(ncclComm_t handle, bool nonblocking, const struct tagc_agreem
   return entry != NULL;
 }
 
-bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement) {
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool grouped, bool nonblocking,
+                      const struct tagc_agreement *agreement) {
   struct expected *child = malloc(sizeof *child);
   pthread_rwlock_wrlock(&table_lock);
   if (child) {
-    *child = (struct expected){expected, parent, where, pthread_self(), nonblocking, *agreement};
+    *child = (struct expected){expected, parent, where, pthread_self(), grouped, nonblocking, *agreement};
     expected = child;
     atomic_fetch_add(&expected_count, 1);
   }
@@ -364,35 +367,78 @@ bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, co
   return child != NULL;
 }
 
-/* Takes a child off the list whose handle is stored by now or, with `failed`, never will be. */
-static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle) {
-  pthread_rwlock_wrlock(&table_lock);
-  struct expected **at = &expected, *found;
-  for (; (found = *at); at = &found->next) {
-    bool hopeless = failed && (parent ? found->parent == parent : pthread_equal(found->by, pthread_self()));
-    *handle = __atomic_load_n(found->where, __ATOMIC_ACQUIRE);
-    if (*handle || hopeless)
-      break;
-  }
-  if (found) {
-    *at = found->next;
-    atomic_fetch_sub(&expected_count, 1);
-  }
-  pthread_rwlock_unlock(&table_lock);
-  return found;
+/* Takes a child off the list. The caller holds the table's lock for writing. */
+static struct expected *take_child(struct expected **at) {
+  struct expected *child = *at;
+  *at = child->next;
+  atomic_fetch_sub(&expected_count, 1);
+  return child;
 }
 
-bool tagc_comm_collect(ncclComm_t parent, bool failed) {
+/* Is the child's time over? That of a parent, or with NULL of this thread's group, has ended. */
+static bool has_ended(const struct expected *child, ncclComm_t parent) {
+  return parent ? child->parent == parent && !child->grouped
+                : child->grouped && pthread_equal(child->by, pthread_self());
+}
+
+/* Takes a child whose time is over; *handle is what NCCL has stored for it, or NULL. */
+static struct expected *take_over(ncclComm_t parent, ncclResult_t status, ncclComm_t *handle) {
+  struct expected *child = NULL;
+  pthread_rwlock_wrlock(&table_lock);
+  for (struct expected **at = &expected; *at && !child;)
+    if (!has_ended(*at, parent)) {
+      at = &(*at)->next;
+    } else if (status == ncclInProgress) { /* the group is over, and the parent is at work */
+      (*at)->grouped = false;
+      at = &(*at)->next;
+    } else {
+      child = take_child(at);
+    }
+  *handle = child && status == ncclSuccess ? __atomic_load_n(child->where, __ATOMIC_ACQUIRE) : NULL;
+  pthread_rwlock_unlock(&table_lock);
+  return child;
+}
+
+static bool add_child(struct expected *child, ncclComm_t handle) {
+  const bool good = tagc_comm_add(handle, child->nonblocking, &child->agreement);
+  free(child);
+  return good;
+}
+
+bool tagc_comm_children_done(ncclComm_t parent, ncclResult_t status) {
   struct expected *child;
   ncclComm_t handle;
   bool good = true;
-  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
+  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0 || (parent && status == ncclInProgress))
     return true;
-  while ((child = take_expected(parent, failed, &handle))) {
-    good &= tagc_comm_add(handle, child->nonblocking, &child->agreement);
-    free(child);
-  }
+  while ((child = take_over(parent, status, &handle)))
+    good &= add_child(child, handle);
   return good;
+}
+
+bool tagc_comm_expects(ncclComm_t parent) {
+  bool any = false;
+  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
+    return false;
+  pthread_rwlock_rdlock(&table_lock);
+  for (const struct expected *child = expected; child; child = child->next)
+    any |= child->parent == parent;
+  pthread_rwlock_unlock(&table_lock);
+  return any;
+}
+
+bool tagc_comm_is_known(ncclComm_t handle) {
+  struct expected *child = NULL;
+  if (!handle || atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
+    return true;
+  pthread_rwlock_wrlock(&table_lock);
+  for (struct expected **at = &expected; *at && !child && !find_listed(handle);)
+    if (__atomic_load_n((*at)->where, __ATOMIC_ACQUIRE) == handle)
+      child = take_child(at);
+    else
+      at = &(*at)->next;
+  pthread_rwlock_unlock(&table_lock);
+  return !child || add_child(child, handle);
 }
 
 uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size) {

@@ -26,12 +26,18 @@ void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, 
 void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status);
 /* The real library reports that nothing is under way on a communicator, and nothing has failed. */
 void tagc_comm_has_succeeded(ncclComm_t handle);
-/* NCCL will store a child's handle at `where` when the group ends, or a non-blocking parent is ready. False without
- * memory. */
-bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement);
-/* Adds the children that NCCL has stored by now. `failed`: it will never store those of `parent`, or with NULL those
- * that this thread expects. False without memory. */
-bool tagc_comm_collect(ncclComm_t parent, bool failed);
+/* NCCL will store a child's handle at `where` when this thread's group ends (`grouped`), or a non-blocking parent is
+ * ready. False without memory. */
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool grouped, bool nonblocking,
+                      const struct tagc_agreement *agreement);
+/* NCCL's work on `parent`, or with NULL that of this thread's group, has ended with `status`: adds the children that it
+ * has stored, and expects the others no more. After a failure it has stored none, and their memory is not read. False
+ * without memory. */
+bool tagc_comm_children_done(ncclComm_t parent, ncclResult_t status);
+/* Is some child of the parent expected? */
+bool tagc_comm_expects(ncclComm_t parent);
+/* Adds a handle that the program uses, if it is a child that is expected. False without memory. */
+bool tagc_comm_is_known(ncclComm_t handle);
 /* The agreement of a communicator's ranks, as far as it is known. */
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 /* The same, but asks for an unknown one (children inherit it) if the communicator is ready. Blocks (agree.h). */

@@ -244,7 +244,7 @@ EXPORT ncclResult_t ncclGroupEnd(void) {
     RETURN(status);
   /* The outermost end makes the communicators that the program requested in the group. */
   tagc_comm_group_is_over(nccl, status);
-  if (!tagc_comm_collect(NULL, !tagc_real_accepts(status)))
+  if (!tagc_comm_children_done(NULL, status))
     RETURN(tagc_no_memory("a communicator"));
   RETURN(status);
 }
@@ -270,12 +270,23 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   RETURN(status);
 }
 
+/* The parent ends. If NCCL is at work on it, its children are never stored, and the program may have given their memory
+ * up. */
+static ncclResult_t status_of_children(const struct tagc_nccl *nccl, ncclComm_t parent) {
+  ncclResult_t state = ncclInvalidUsage;
+  if (!tagc_comm_expects(parent))
+    return state;
+  __typeof__(&ncclCommGetAsyncError) real = TAGC_REAL(ncclCommGetAsyncError, nccl);
+  const bool told = real && TAGC_IN_REAL(real(parent, &state)) == ncclSuccess;
+  return told && state == ncclSuccess ? ncclSuccess : ncclInvalidUsage;
+}
+
 /* Sets *real_errno to what the real function leaves in errno. */
 static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t comm, int *real_errno) {
   int called_errno = *real_errno;
   struct tagc_comm *ended = tagc_comm_abort(comm);
-  if (comm) /* NULL would mean all of this thread */
-    tagc_comm_collect(comm, true);
+  if (comm) /* NULL would mean this thread's group */
+    tagc_comm_children_done(comm, status_of_children(nccl, comm));
   tagc_ranges_forget(comm);
   const bool together = tagc_hierarchy_open_group(ended);
   tagc_hierarchy_end(ended, true);
@@ -303,11 +314,12 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     RETURN(abort_communicator(nccl, comm, &called_errno));
   struct tagc_listed_comm removed = tagc_comm_remove(comm);
   tagc_ranges_forget(comm);
+  const ncclResult_t children = status_of_children(nccl, comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
   if (!tagc_real_accepts(status)) /* nothing is destroyed, as after any error of before */
     RETURN(tagc_comm_restore(&removed) ? status : tagc_no_memory("a communicator"));
-  if (comm) /* NULL would mean all of this thread */
-    tagc_comm_collect(comm, true);
+  if (comm) /* NULL would mean this thread's group */
+    tagc_comm_children_done(comm, children);
   tagc_hierarchy_end(removed.comm, false);
   if (status == ncclSuccess)
     tagc_group_ended(nccl, removed.comm);
@@ -329,7 +341,8 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) 
     RETURN(ncclSuccess);
   }
   ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
-  if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
+  if (status == ncclSuccess && watched() && comm &&
+      (!tagc_comm_is_known(comm) || !tagc_comm_children_done(comm, *error)))
     RETURN(tagc_no_memory("a communicator"));
   if (status == ncclSuccess && watched() && *error == ncclSuccess) {
     tagc_comm_has_succeeded(comm);
@@ -410,9 +423,10 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
   RETURN_IF_REFUSED(comm);
   ncclResult_t status = FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
   /* In a group NCCL stores the window at the end: it stays unknown here. NCCL may also store none. */
-  if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
+  const bool stored = status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window;
+  if (stored)
     tagc_ranges_add(comm, buffer, size, *window);
-  if (status == ncclSuccess && watched() && flags & NCCL_WIN_COLL_SYMMETRIC && window)
+  if (stored && flags & NCCL_WIN_COLL_SYMMETRIC)
     tagc_ranges_are_symmetric(comm, *window);
   RETURN(status);
 }

@@ -105,6 +105,8 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   struct comm_init init = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return init;
+  if (parent)
+    tagc_comm_is_known(parent);
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
   if (parent && function != TAGC_ENTRY_ncclCommGrow) /* joining ranks have agreed on nothing: all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);
@@ -113,12 +115,11 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   const struct tagc_agreement of_parent = tagc_comm_agreement(parent);
   note_sharing(&init.agreement, config, &of_parent);
   init.agreement.shares = is_shared(function, &of_parent);
-  init.agreement.origin = (struct tagc_origin){traced(nccl),
-                                               tagc_comm_child_identity(parent, function, said, size),
-                                               tagc_trace_on() ? tagc_trace_comm(parent) : 0,
-                                               -1,
-                                               -1,
-                                               (uint16_t)function};
+  const uint64_t identity = tagc_comm_child_identity(parent, function, said, size);
+  if (!identity && of_parent.origin.identity) /* nothing tells which ranks of this process are of one communicator */
+    init.agreement.state = TAGC_AGREED_NO;
+  init.agreement.origin = (struct tagc_origin){traced(nccl), identity, tagc_trace_on() ? tagc_trace_comm(parent) : 0,
+                                               -1,           -1,       (uint16_t)function};
   return init;
 }
 
@@ -139,7 +140,7 @@ static ncclResult_t note_comm(const struct tagc_nccl *nccl, ncclResult_t status,
   bool nonblocking = init->nonblocking || status == ncclInProgress;
   ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
   bool good = made || !parent ? tagc_comm_add(made, nonblocking, &init->agreement)
-                              : tagc_comm_expect(parent, comm, nonblocking, &init->agreement);
+                              : tagc_comm_expect(parent, comm, tagc_group_is_open(nccl), nonblocking, &init->agreement);
   if (good && init->agreement.state == TAGC_AGREED_UNKNOWN && !parent)
     tagc_comm_init_is_called(made, tagc_group_is_open(nccl) ? nccl : NULL, status);
   if (good)

@@ -81,7 +81,7 @@ static void thread_ends(void *groups) {
     *g = NULL;
   }
   if (open)
-    tagc_comm_collect(NULL, true);
+    tagc_comm_children_done(NULL, ncclInvalidUsage);
 }
 
 static pthread_key_t threads;
@@ -277,7 +277,7 @@ ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t
   ncclResult_t status = g && g->depth == 1 ? forward_held(g) : ncclSuccess;
   const ncclResult_t ended = TAGC_IN_REAL_ERRNO(real(info), real_errno);
   close_one(nccl);
-  if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
+  if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_children_done(NULL, ncclInvalidUsage))
     return tagc_no_memory("a communicator"); /* no later end makes the missing ones */
   return status == ncclSuccess ? ended : status;
 }

@@ -572,7 +572,8 @@ static void at_thread_end(void *unused) {
 static void expect_child(void) {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_YES};
   child = NULL;
-  if (tagc_group_start(standin(), &number) != ncclSuccess || !tagc_comm_expect(handles[0], &child, false, &agreement))
+  if (tagc_group_start(standin(), &number) != ncclSuccess ||
+      !tagc_comm_expect(handles[0], &child, true, false, &agreement))
     exit(1);
 }
 
@@ -587,10 +588,49 @@ static void *leave_open(void *unused) {
 /* The memory of a child that never came belongs to the program. It may hold anything, for example another handle. */
 static bool is_forgotten(void) {
   child = handles[0];
-  tagc_comm_collect(NULL, false);
+  tagc_comm_children_done(NULL, ncclSuccess);
+  tagc_comm_children_done(handles[0], ncclSuccess);
   struct tagc_comm *found = tagc_comm_find(handles[0]);
   tagc_comm_release(found);
-  return found == comm;
+  return found == comm && !tagc_comm_expects(handles[0]);
+}
+
+/* A child of a non-blocking parent: one that NCCL stores, one of a colour without ranks, and one that it gives up. */
+static void children(void) {
+  static int made; /* its address is a handle */
+  const ncclComm_t new = (ncclComm_t)(void *)&made;
+  const struct tagc_agreement agreement = {.state = TAGC_AGREED_YES};
+  set_up();
+  child = NULL;
+  bool good = tagc_comm_expect(handles[0], &child, false, true, &agreement);
+  ok(good && tagc_comm_children_done(handles[0], ncclInProgress) && tagc_comm_children_done(NULL, ncclSuccess) &&
+       tagc_comm_expects(handles[0]) && !tagc_comm_expects(handles[1]),
+     "while its parent is at work a child is expected, whatever groups end");
+  child = new;
+  ok(tagc_comm_children_done(handles[0], ncclSuccess) && !tagc_comm_expects(handles[0]) &&
+       tagc_comm_listed(new).agreement.state == TAGC_AGREED_YES && tagc_comm_is_nonblocking(new),
+     "and is listed when the parent is ready");
+  tagc_comm_drop(new);
+  child = NULL;
+  good =
+    tagc_comm_expect(handles[0], &child, false, true, &agreement) && tagc_comm_children_done(handles[0], ncclSuccess);
+  ok(good && is_forgotten(), "a rank of no colour gets none, and its memory is not looked at again");
+  child = handles[0];
+  good = tagc_comm_expect(handles[0], &child, false, true, &agreement) &&
+         tagc_comm_children_done(handles[0], ncclRemoteError);
+  ok(good && is_forgotten(), "nor is it after a failure");
+  child = handles[0];
+  good = tagc_comm_expect(handles[0], &child, false, true, &agreement) && tagc_comm_is_known(handles[0]);
+  struct tagc_comm *found = tagc_comm_find(handles[0]);
+  ok(good && tagc_comm_expects(handles[0]) && found == comm, "a handle that is listed is no child");
+  tagc_comm_release(found);
+  tagc_comm_children_done(handles[0], ncclRemoteError);
+  child = new;
+  good = tagc_comm_expect(handles[0], &child, true, true, &agreement) && tagc_comm_is_known(new);
+  ok(good && !tagc_comm_expects(handles[0]) && tagc_comm_listed(new).agreement.state == TAGC_AGREED_YES,
+     "one that the program uses before its parent is asked is listed then");
+  tagc_comm_drop(new);
+  tear_down();
 }
 
 static void never_ended(void) {
@@ -627,6 +667,7 @@ int main(void) {
   driver_waits();
   stages();
   never_ended();
+  children();
   free(sent);
   free(received);
   return tap_done();
