@@ -58,6 +58,7 @@ struct tagc_agreement {
   struct tagc_origin origin;        /* of the communicator */
   bool revoked;                     /* by ncclCommRevoke */
   bool shares;                      /* it shares the connections of its parent */
+  bool ordered;                     /* NCCL orders its kernels as the host launches them: NCCL_LAUNCH_ORDER_IMPLICIT */
   bool split_shares, shrink_shares; /* its configuration: children by ncclCommSplit and ncclCommShrink share its own */
 };
 

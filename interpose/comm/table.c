@@ -328,11 +328,12 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   comm = enter_table(handle, generation, &fresh, status);
   if (comm)
     tagc_trace_introduce(comm);
-  if (comm && !fresh && agreement.shares)
+  if (comm && !fresh && (agreement.shares || agreement.ordered))
     tagc_log(TAGC_LOG_INFO, "interpose",
-             "communicator %llu shares the connections of its parent: in a group its calls and those of others run one "
-             "after the other",
-             (unsigned long long)comm->ledger->number);
+             "communicator %llu %s: in a group its calls and those of others run one after the other",
+             (unsigned long long)comm->ledger->number,
+             agreement.shares ? "shares the connections of its parent"
+                              : "is launched in one order with all others (NCCL_LAUNCH_ORDER_IMPLICIT)");
   tagc_comm_release(fresh); /* another thread was first, the handle is gone, or there is no memory */
   return comm;
 }

@@ -26,10 +26,12 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited) {
   return HAS_FIELD(config, blocking) && config->blocking == 0;
 }
 
-/* Will children of a communicator share its connections? NCCL asks the configuration of the parent, not that of the
- * child (ncclCommInitChildComm() in init.cc). A child without one has its parent's. */
+/* What of NCCL's configuration matters in groups. Will children of a communicator share its connections? NCCL asks the
+ * configuration of the parent, not that of the child (ncclCommInitChildComm() in init.cc). A child without one has its
+ * parent's. */
 static void note_sharing(struct tagc_agreement *agreement, const ncclConfig_t *config,
                          const struct tagc_agreement *parent) {
+  agreement->ordered = tagc_host_nccl_number("NCCL_LAUNCH_ORDER_IMPLICIT") > 0;
   agreement->split_shares = config ? HAS_FIELD(config, splitShare) && config->splitShare == 1 : parent->split_shares;
   agreement->shrink_shares =
     config ? config->version >= NCCL_VERSION(2, 27, 0) && HAS_FIELD(config, shrinkShare) && config->shrinkShare == 1

@@ -93,10 +93,11 @@ static bool any_meets(const struct tagc_call *calls, size_t count) {
   return false;
 }
 
-/* NCCL connects communicators that share connections one by one ("race condition" in groupLaunch(), group.cc). */
-static bool any_shares(const struct tagc_call *calls, size_t count) {
+/* NCCL connects communicators that share connections one by one ("race condition" in groupLaunch(), group.cc), and
+ * wants one order of launches on all ranks if kernels follow it (getImplicitOrder(), enqueue.cc). */
+static bool must_take_turns(const struct tagc_call *calls, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (calls[i].comm && calls[i].comm->agreement.shares)
+    if (calls[i].comm && (calls[i].comm->agreement.shares || calls[i].comm->agreement.ordered))
       return true;
   return false;
 }
@@ -123,7 +124,7 @@ static ncclResult_t run_calls(const struct tagc_nccl_group *real, struct tagc_ca
       to++;
     strands[strand_count++] = (struct tagc_strand){&calls[from], to - from};
   }
-  if (strand_count > 1 && any_meets(calls, count) && !any_shares(calls, count) &&
+  if (strand_count > 1 && any_meets(calls, count) && !must_take_turns(calls, count) &&
       (calls->nccl->on_host || have_streams_apart(strands, strand_count)))
     status = tagc_beside_run(real, strands, strand_count, run_strand);
   else
