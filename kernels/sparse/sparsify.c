@@ -117,9 +117,6 @@ static bool choose_candidates(const struct tagc_sparsify_part *part, const struc
   if (list->threshold == UINT32_MAX)
     return false;
   tagc_sparsify_kernels()->count_near(list->values, list->count, list->threshold, histogram);
-  for (uint32_t i = 0; i < list->count && histogram[most] > 0; i++)
-    if (tagc_is_exception(tagc_bits_of(list->values[i])))
-      histogram[most]--;
   near = find_boundary(histogram, TAGC_SPARSIFY_NEAR, 0, part->capacity, &above);
   *choice = (struct tagc_sparsify_choice){.bin = TAGC_BIN_TINY - 1, .above = above};
   if (near == 0)

@@ -226,8 +226,8 @@ static void count_list(const float *values, uint32_t count, uint32_t coarse, uin
 static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram) {
   const uint32_t lowest = tagc_bin_of(threshold), most = TAGC_SPARSIFY_NEAR - 1;
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
-    histogram[bin < most ? bin : most]++;
+    const uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])), near = bin - lowest;
+    histogram[near < most ? near : most] += bin < TAGC_BIN_HUGE; /* exceptions are not chosen */
   }
 }
 

@@ -391,6 +391,26 @@ static void check_hostile(uint64_t n, enum tagc_dtype dtype) {
   sim_free(&sim);
 }
 
+/* A threshold within two octaves of the exceptions: they are none of the chosen values, and take nobody's room. */
+static void check_huge(void) {
+  enum { N = 20000, EXCEPTIONS = 10 };
+  struct sim sim = sim_new("sparse", N, 2, TAGC_FLOAT32, 50000);
+  uint64_t lost = 0;
+  for (uint64_t i = 0; i < N; i++)
+    sim_put(&sim, 0, 1, i,
+            i % 2000 == 777 ? 0x1.2p120f
+            : i % 10 == 1   ? 0x1p118f * (1 + 3 * (float)(sim_random() % 100000) / 100001)
+                            : sim_normal() * 0x1p90f);
+  sim_step(&sim, 9);
+  for (uint64_t i = 777; i < N; i += 2000)
+    lost += sim_got(&sim, 1, i) != 0x1.2p120f;
+  ok(sim.stats.selected == sim.layout.capacity && sim.stats.nonfinite == EXCEPTIONS && !lost,
+     "exceptions near the threshold: %llu of %llu values are sent, and %llu exceptions exactly",
+     (unsigned long long)sim.stats.selected, (unsigned long long)sim.layout.capacity,
+     (unsigned long long)(EXCEPTIONS - lost));
+  sim_free(&sim);
+}
+
 static void check_all(void) {
   static const uint64_t lengths[] = {1, 31, 32, 33, 255, 256, 257, 1009, 20011, 70001};
   sim_random_restart();
@@ -411,6 +431,7 @@ static void check_all(void) {
   check_full_block();
   check_ties();
   check_hard();
+  check_huge();
   for (int dtype = 0; dtype < 3; dtype++)
     check_exceptions((enum tagc_dtype)dtype);
 }
