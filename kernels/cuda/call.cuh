@@ -365,14 +365,13 @@ DEVICE uint32_t group_before(uint32_t x, uint32_t *all) {
 /* All threads of a group call it after their work. True in the last of `groups`, which then sees the others' work. */
 DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups) {
   bool last = false;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0)
-    last = atomicAdd(arrived, 1u) == groups - 1;
-  last = __syncthreads_or(last);
-  if (last)
+  __syncthreads(); /* what the group did comes before the fence of one thread, which holds for all of it */
+  if (threadIdx.x == 0) {
     __threadfence();
-  return last;
+    last = atomicAdd(arrived, 1u) == groups - 1;
+    __threadfence();
+  }
+  return __syncthreads_or(last);
 }
 
 /* -- statistics ---------------------------------------------------------------------------------------------------- */

@@ -45,7 +45,9 @@ struct pool_access {
 };
 static_assert(sizeof(struct pool_properties) == 88 && sizeof(struct pool_access) == 12, "as in cuda.h");
 
-enum { PINNED_PIECE = TAGC_PINNED_LARGE, SLACK = 64 << 10, STAGE = 8 << 10 };
+/* A piece of pinned memory holds the tallies of 3,000 calls: a vote takes them while other kernels run, and to allocate
+ * more might wait for these. */
+enum { PINNED_PIECE = 1 << 20, SLACK = 64 << 10, STAGE = 8 << 10 };
 
 struct tagc_cuda_block {
   struct tagc_cuda_block *next;

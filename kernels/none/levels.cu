@@ -90,22 +90,11 @@ DEVICE uint64_t add_entries(const struct tagc_levels_call &levels, uint32_t shar
   return before;
 }
 
-/* Have the values of a shard that a group of threads looks at exceptions? */
-DEVICE bool has_exceptional_values(const struct tagc_levels_call &levels, uint32_t shard) {
-  const struct tagc_cuda_call &call = levels.call;
-  bool seen = false;
-  for (uint32_t local = 0; local < levels.local; local++)
-    for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x)
-      seen |=
-        tagc_is_exception(tagc_bits_of(tagc_load(own_values_of(levels, shard, local), i, (enum tagc_dtype)call.dtype)));
-  return __syncthreads_or(seen);
-}
-
 DEVICE void close_message(const struct tagc_levels_call &levels, uint32_t shard) {
   const struct tagc_cuda_call &call = levels.call;
   const struct tagc_levels_message message = message_to(levels, shard);
   const uint64_t entries = add_entries(levels, shard, message.capacity);
-  const bool full = entries > message.capacity, exceptional = full && has_exceptional_values(levels, shard);
+  const bool full = entries > message.capacity; /* all values follow, and tell their exceptions themselves */
   uint32_t *const pad = (uint32_t *)(message.sums + call.n);
   for (uint32_t i = (full ? message.capacity : (uint32_t)entries) + threadIdx.x; i < message.capacity;
        i += blockDim.x) {
@@ -118,10 +107,7 @@ DEVICE void close_message(const struct tagc_levels_call &levels, uint32_t shard)
   if (threadIdx.x < message.places - pad)
     pad[threadIdx.x] = 0;
   if (threadIdx.x < TAGC_LEVELS_HEAD_BYTES / sizeof(uint32_t))
-    message.count[threadIdx.x] = threadIdx.x > 1    ? 0
-                                 : threadIdx.x == 1 ? exceptional
-                                 : full             ? TAGC_LEVELS_FULL
-                                                    : (uint32_t)entries;
+    message.count[threadIdx.x] = threadIdx.x ? 0 : full ? TAGC_LEVELS_FULL : (uint32_t)entries;
 }
 
 DEVICE void close_messages(const struct tagc_levels_call &levels) {

@@ -186,8 +186,7 @@ struct ptx_warp {
   unsigned count, turn;
   uint32_t tick, any_tick; /* the warp's barriers; all that it did together */
   /* Of races.c. pending: read by strong loads, known behind the next fence; released: known at the last fence. */
-  uint32_t fenced; /* lanes that passed a fence since the last barrier, and wrote nothing since */
-  bool knows;      /* some pointer of the three arrays is set */
+  bool knows; /* some pointer of the three arrays is set */
   uint32_t moments[2];
   struct ptx_known *known, *lane_known[LANES], *pending[LANES], *released[LANES];
 };
@@ -202,7 +201,7 @@ struct ptx_block {
   bool over;
   struct ptx_warp *warps;
   uint32_t epoch, clock, first_moment; /* barriers; releases */
-  struct ptx_known *known, *pending, *released;
+  struct ptx_known *known, *pending;
   struct ptx_cell *cells; /* of shared memory */
 };
 

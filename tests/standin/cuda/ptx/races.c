@@ -147,7 +147,6 @@ void ptx_races_fence(struct ptx_warp *w, const struct ptx_ins *i) {
     forget_known(&w->released[lane]);
     snapshot(w, lane, &w->released[lane]);
   }
-  w->fenced |= w->mask;
 }
 
 /* A strong access to a word of global memory. */
@@ -157,7 +156,7 @@ static void synchronise(struct ptx_warp *w, const struct ptx_ins *i, unsigned la
   w->knows = true;
   if (i->op != PTX_STORE && s)
     learn(m, i->acquires ? &w->lane_known[lane] : &w->pending[lane], s->known);
-  if (i->op == PTX_LOAD || (!i->releases && !w->released[lane] && !w->block->released))
+  if (i->op == PTX_LOAD || (!i->releases && !w->released[lane]))
     return;
   s = s ? s : find_sync(m->races, at, true);
   if (i->releases) {
@@ -166,7 +165,6 @@ static void synchronise(struct ptx_warp *w, const struct ptx_ins *i, unsigned la
     learn(m, &s->known, now);
     free(now);
   } else {
-    learn(m, &s->known, w->block->released);
     learn(m, &s->known, w->released[lane]);
   }
 }
@@ -185,26 +183,13 @@ void ptx_races_together(struct ptx_warp *w, const struct ptx_ins *i) {
   }
 }
 
-/* All threads passed a fence, and a barrier then: a strong write of any of them releases what all did before. So do the
- * examples of CUDA; its memory model would like the fence behind the barrier. */
-static void release_block(struct ptx_block *b) {
-  const struct ptx_machine *m = b->machine;
-  for (unsigned k = 0; k < m->warps; k++)
-    if (b->warps[k].exists & ~b->warps[k].returned & ~b->warps[k].fenced)
-      return;
-  learn(m, &b->released, b->known);
-  more_known(m, &b->released)[b->linear] = (struct ptx_known){b->epoch + 1, 0, b->clock++, NO_THREAD, true};
-}
-
 void ptx_races_barrier(struct ptx_block *b) {
   const struct ptx_machine *m = b->machine;
-  release_block(b);
   b->epoch++;
   for (unsigned k = 0; k < m->warps; k++) {
     struct ptx_warp *w = &b->warps[k];
     w->tick++;
     w->any_tick++;
-    w->fenced = 0;
     learn(m, &b->known, w->known);
     forget_known(&w->known);
     for (unsigned lane = 0; lane < LANES && w->knows; lane++) {
@@ -223,11 +208,10 @@ void ptx_races_begin_block(struct ptx_block *b) {
   b->first_moment = m->races->count;
   forget_known(&b->known);
   forget_known(&b->pending);
-  forget_known(&b->released);
   for (unsigned k = 0; k < m->warps; k++) {
     struct ptx_warp *w = &b->warps[k];
     w->tick = w->any_tick = 1;
-    w->fenced = w->moments[0] = w->moments[1] = 0;
+    w->moments[0] = w->moments[1] = 0;
     forget_known(&w->known);
     for (unsigned lane = 0; lane < LANES && w->knows; lane++) {
       forget_known(&w->lane_known[lane]);
@@ -439,9 +423,7 @@ static inline __attribute__((always_inline)) uint32_t look_at_all(struct ptx_war
 }
 
 uint32_t ptx_races_access(struct ptx_warp *w, const struct ptx_ins *i, char *const *at, uint32_t lanes, bool shared) {
-  bool writes = i->op != PTX_LOAD, strong = i->strong || i->op == PTX_ATOMIC;
-  if (!shared && writes && !strong)
-    w->fenced &= ~lanes;
+  const bool writes = i->op != PTX_LOAD;
   uint32_t unwritten = writes
                          ? shared ? look_at_all(w, i, at, lanes, true, true) : look_at_all(w, i, at, lanes, true, false)
                        : shared ? look_at_all(w, i, at, lanes, false, true)
