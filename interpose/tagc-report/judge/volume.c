@@ -14,10 +14,18 @@
 static const double EXACT = 1e-9;   /* rounding of sums */
 static const double PADDING = 0.02; /* at most */
 
+/* How the job divides its model. The user's facts are those of the whole model. */
+struct parts {
+  int tensor, stages; /* ranks; 1: not divided so, or unclear */
+  bool sequence;      /* tensor parallelism divides activations, too */
+  bool unclear;       /* its communicators tell several numbers */
+};
+
 /* The output and input of checks. */
 struct work {
   const struct tagc_summary *summary;
   const struct tagc_volume_facts *facts;
+  struct parts parts;
   struct tagc_volume_check *out;
   size_t most, count;
   size_t at; /* the communicator */
@@ -32,6 +40,65 @@ __attribute__((format(printf, 3, 4))) static void put_formula(char *text, size_t
   vsnprintf(text, size, format, args);
   va_end(args);
 }
+
+/* -- parts of the model -------------------------------------------------------------------------------------------- */
+
+/* The ranks of each communicator of these roles, 1 if there are none. 0: their numbers differ, or a rank has several
+ * such communicators with others, as stages that send to each neighbour on one of its own. */
+static int ranks_of_role(const struct tagc_summary *summary, enum tagc_sum_role role, enum tagc_sum_role or_role) {
+  const struct tagc_sum_comm **of_rank = calloc(summary->rank_count + 1, sizeof *of_rank);
+  int ranks = 1;
+  for (size_t i = 0; i < summary->comm_count && ranks && of_rank; i++) {
+    const struct tagc_sum_comm *comm = &summary->comms[i];
+    if (comm->nranks <= 1 || (comm->role != role && comm->role != or_role))
+      continue;
+    ranks = ranks == 1 || ranks == comm->nranks ? comm->nranks : 0;
+    for (size_t k = 0; k < comm->member_count && ranks; k++) {
+      const struct tagc_sum_comm **other = &of_rank[comm->members[k].rank];
+      if (*other && !tagc_comm_is_within(comm, *other))
+        ranks = 0;
+      *other = comm;
+    }
+  }
+  free(of_rank);
+  return ranks;
+}
+
+static struct parts parts_of(const struct tagc_summary *summary) {
+  const int tensor = ranks_of_role(summary, TAGC_ROLE_TENSOR, TAGC_ROLE_SEQUENCE),
+            stages = ranks_of_role(summary, TAGC_ROLE_PIPELINE, TAGC_ROLE_PIPELINE);
+  struct parts parts = {.tensor = 1, .stages = 1, .unclear = !tensor || !stages};
+  if (parts.unclear)
+    return parts;
+  parts.tensor = tensor;
+  parts.stages = stages;
+  for (size_t i = 0; i < summary->comm_count; i++)
+    parts.sequence |= summary->comms[i].role == TAGC_ROLE_SEQUENCE;
+  return parts;
+}
+
+/* True if the user's number of parameters is. */
+static bool is_divided(const struct work *w) {
+  return w->facts->parameters && (w->parts.tensor > 1 || w->parts.stages > 1);
+}
+
+/* The user's number of parameters, of one rank; 0: not told. */
+static double told_parameters(const struct work *w) {
+  return (double)w->facts->parameters / w->parts.tensor / w->parts.stages;
+}
+
+/* The elements of activations by the user's numbers, before sequence parallelism divides them; 0: not told. */
+static double told_activations(const struct work *w) { return (double)w->facts->tokens * (double)w->facts->hidden; }
+
+static void say_uneven(const struct work *w, struct tagc_volume_check *c) {
+  put_formula(c->words, sizeof c->words, "Ranks hold unequal parts: %s. Padding and frozen parameters count, too.",
+              w->parts.stages == 1   ? "norms are on all ranks of tensor parallelism"
+              : w->parts.tensor == 1 ? "embedding and head are on one stage each"
+                                     : "embedding and head are on one stage each, norms on all ranks of tensor "
+                                       "parallelism");
+}
+
+/* -- checks -------------------------------------------------------------------------------------------------------- */
 
 /* Begins a check of calls of one pattern; the caller fills in the expectation. Always returns a writable place. */
 static struct tagc_volume_check *begin_check(struct work *w, const char *what, const struct tagc_pattern *measured) {
@@ -69,7 +136,7 @@ static double element(const struct work *w, const struct tagc_pattern *p) {
 static double parameters_of(const struct work *w, const char **from) {
   const double slots = tagc_slots_parameters(w->comm);
   if (w->facts->parameters)
-    return *from = "", (double)w->facts->parameters;
+    return *from = "", told_parameters(w);
   if (slots > 0)
     return *from = "", slots;
   return *from = "P is what the calls themselves carry.", w->p.of[TAGC_PATTERN_REDUCE_SCATTER].elements;
@@ -102,6 +169,8 @@ static void check_reduced(struct work *w, double parameters, const char *from) {
   if (is_multiple(c->deviation + 1, &times))
     put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
                 times);
+  else if (is_divided(w))
+    say_uneven(w, c);
   else if (w->facts->parameters && c->deviation > 0 && c->deviation < PADDING)
     say_padding(c);
   else
@@ -167,7 +236,9 @@ static void explain_allgathers(struct work *w, struct tagc_volume_check *c, doub
   const double rate = gathered / parameters;
   struct allgathers found = {0};
   char count[32];
-  if (w->facts->parameters && fabs(c->deviation) < PADDING && rate > usual)
+  if (is_divided(w) && rate < 1.5 * usual)
+    say_uneven(w, c);
+  else if (w->facts->parameters && fabs(c->deviation) < PADDING && rate > usual)
     say_padding(c);
   else if (usual == 2 && find_allgathers(w->comm, gathered, parameters, &found))
     say_allgathers(w, c, &found);
@@ -212,7 +283,7 @@ static void check_owners(struct work *w) {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE], *r = &w->p.of[TAGC_PATTERN_REDUCE];
   const bool to_all = a->elements >= r->elements;
   const double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks;
-  const double parameters = w->facts->parameters ? (double)w->facts->parameters
+  const double parameters = w->facts->parameters ? told_parameters(w)
                             : gathered > 0       ? gathered
                                                  : w->p.of[TAGC_PATTERN_BROADCAST].elements;
   const int ranks = w->comm->nranks;
@@ -226,6 +297,8 @@ static void check_owners(struct work *w) {
     if (is_multiple(c->deviation + 1, &times))
       put_formula(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.",
                   times, times);
+    else if (is_divided(w))
+      say_uneven(w, c);
     else if (fabs(c->deviation) < PADDING)
       put_formula(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.",
                   fabs(100 * c->deviation));
@@ -250,7 +323,7 @@ static double replicated_shards(const struct work *w) {
 
 static void check_data(struct work *w) {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE];
-  const double shards = replicated_shards(w), told = (double)w->facts->parameters,
+  const double shards = replicated_shards(w), told = told_parameters(w),
                known = shards > 0                          ? shards
                        : told > 0 || !w->comm->all_reduces ? told
                                                            : tagc_slots_parameters(w->comm);
@@ -271,6 +344,8 @@ static void check_data(struct work *w) {
   if (is_multiple(c->deviation + 1, &times))
     put_formula(c->words, sizeof c->words,
                 "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).", times);
+  else if (shards <= 0 && is_divided(w))
+    say_uneven(w, c);
   else if (shards <= 0 && told <= 0 && c->deviation != 0)
     put_formula(c->words, sizeof c->words, "P is that of the slots; other large all-reduces are among these.");
   else
@@ -282,20 +357,21 @@ static void check_data(struct work *w) {
 
 /* -- activations --------------------------------------------------------------------------------------------------- */
 
-/* The user's number of layers, else the blocks among the names of the main communicator's slots. */
-static unsigned layers_of(const struct work *w) {
+/* The layers of a rank: the user's number over the stages, else the blocks among the names of the main communicator's
+ * slots. */
+static double layers_of(const struct work *w) {
   unsigned blocks = 0;
   const struct tagc_sum_comm *main = w->summary->comms;
   for (size_t i = 0; w->summary->comm_count && i < main->slot_count; i++)
     if (main->slots[i].lock == main->last_lock && main->slots[i].pass == 0 && main->slots[i].name &&
         strncmp(main->slots[i].name, "block.", 6) == 0)
       blocks++;
-  return w->facts->layers ? (unsigned)w->facts->layers : blocks;
+  return w->facts->layers ? (double)w->facts->layers / w->parts.stages : blocks;
 }
 
 /* Explains more calls per step than 4 a layer and microbatch. */
-static void explain_activations(struct tagc_volume_check *c, double calls, unsigned layers, uint64_t microbatches) {
-  const double one = (double)layers * (double)microbatches, more = calls - 4 * one;
+static void explain_activations(struct tagc_volume_check *c, double calls, double layers, uint64_t microbatches) {
+  const double one = layers * (double)microbatches, more = calls - 4 * one;
   if (fabs(more - 2 * one) < 0.5)
     put_formula(c->words, sizeof c->words, "x1.5: activations are computed again in the backward pass.");
   else if (more > 0.5 && more < 2 * one && fabs(fmod(more, (double)microbatches)) < 0.01)
@@ -310,7 +386,7 @@ static void explain_activations(struct tagc_volume_check *c, double calls, unsig
 }
 
 /* Without the number of microbatches: finds numbers that fit. */
-static void guess_microbatches(struct tagc_volume_check *c, double calls, unsigned layers) {
+static void guess_microbatches(struct tagc_volume_check *c, double calls, double layers) {
   static const struct {
     unsigned a_layer, beside;
     const char *words;
@@ -319,12 +395,12 @@ static void guess_microbatches(struct tagc_volume_check *c, double calls, unsign
               {4, 1, "4 a layer, and embedding or head"},
               {6, 0, "6 a layer: computed again"},
               {6, 2, "6 a layer: computed again; embedding and head"}};
-  for (size_t i = 0; layers && i < sizeof fits / sizeof *fits; i++) {
+  for (size_t i = 0; layers > 0 && i < sizeof fits / sizeof *fits; i++) {
     const double m = calls / (fits[i].a_layer * layers + fits[i].beside);
     if (m >= 0.99 && fabs(m - round(m)) < 0.01) {
       put_formula(
         c->words, sizeof c->words,
-        "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).", calls,
+        "%.0f calls a step fit %.0f microbatch%s of %g layers (%s); their number can be told (--microbatches).", calls,
         m, m > 1.5 ? "es" : "", layers, fits[i].words);
       return;
     }
@@ -337,9 +413,9 @@ static void guess_microbatches(struct tagc_volume_check *c, double calls, unsign
 /* `p`: its main line has the activations; `factor`: a ring's share of them. */
 static void check_activations(struct work *w, const char *what, const struct tagc_pattern *p, double factor,
                               const char *letters, double whole) {
-  const unsigned layers = layers_of(w);
+  const double layers = layers_of(w);
   const uint64_t m = w->facts->microbatches;
-  const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told : whole;
+  const double told = told_activations(w), bsh = told > 0 ? told : whole;
   const double one = factor * bsh * element(w, p);
   const struct tagc_sum_calls *calls = &p->main->whole;
   const double ranks = w->comm->whole_steps ? (double)w->comm->whole_steps : 1;
@@ -347,14 +423,14 @@ static void check_activations(struct work *w, const char *what, const struct tag
                                     .sent_bytes = (double)tagc_sent_all(&calls->sent) / ranks};
   struct tagc_volume_check *c = begin_check(w, what, &main);
   char count[32], factors[48] = "4 L m";
-  if (layers && m)
-    put_formula(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
+  if (layers > 0 && m)
+    put_formula(factors, sizeof factors, "4 x %g x %llu", layers, (unsigned long long)m);
   put_formula(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
               factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_format_count(bsh, count),
               element(w, p), factors);
   if (!w->p.steps)
     return;
-  if (!layers || !m)
+  if (layers <= 0 || !m)
     guess_microbatches(c, p->main_calls, layers);
   else if (finish(c, one * 4 * layers * (double)m)) {
     if (told > 0 && fabs(told / whole - 1) > EXACT)
@@ -387,10 +463,10 @@ static void check_sequence(struct work *w) {
 static void check_pipeline(struct work *w) {
   const struct tagc_pattern *s = &w->p.of[TAGC_PATTERN_SEND];
   const uint64_t m = w->facts->microbatches;
-  const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told
-                                                                                 : s->main
-                                                                                   ? (double)s->main->least_count
-                                                                                   : 0;
+  const double told = told_activations(w) / (w->parts.sequence ? w->parts.tensor : 1),
+               bsh = told > 0  ? told
+                     : s->main ? (double)s->main->least_count
+                               : 0;
   const double times = 2 * ring(w->comm) * (double)m;
   struct tagc_volume_check *c = begin_check(w, "activations and their gradients to neighbours", s);
   char count[32], factor[32] = "m";
@@ -418,6 +494,30 @@ static void check_pipeline(struct work *w) {
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
+/* Says behind the words of a check of the communicator how the user's numbers are divided for it. */
+static void say_parts(const struct work *w, struct tagc_volume_check *c) {
+  const enum tagc_sum_role role = w->comm->role;
+  const bool layers = role == TAGC_ROLE_TENSOR || role == TAGC_ROLE_SEQUENCE, messages = role == TAGC_ROLE_PIPELINE,
+             has_shards = role == TAGC_ROLE_DATA && replicated_shards(w) > 0; /* P is theirs */
+  const size_t used = strlen(c->words), size = sizeof c->words - used;
+  const char *const before = used ? " " : "";
+  char *const to = c->words + used;
+  if (layers ? !w->facts->layers : messages ? told_activations(w) <= 0 : !w->facts->parameters || has_shards)
+    return;
+  if (w->parts.unclear)
+    put_formula(to, size,
+                "%sCommunicators for tensor or pipeline parallelism differ in their ranks: the numbers of one rank are "
+                "needed, not those of the model.",
+                before);
+  else if (layers && w->parts.stages > 1)
+    put_formula(to, size, "%sL is that of the model over %d stages.", before, w->parts.stages);
+  else if (messages && w->parts.sequence)
+    put_formula(to, size, "%sb s h is over %d ranks of sequence parallelism.", before, w->parts.tensor);
+  else if (!layers && !messages && is_divided(w))
+    put_formula(to, size, "%sP is that of the model over %d x %d (tensor, pipeline).", before, w->parts.tensor,
+                w->parts.stages);
+}
+
 static void check_comm(struct work *w) {
   const char *from;
   const double parameters = parameters_of(w, &from);
@@ -441,13 +541,20 @@ static void check_comm(struct work *w) {
 
 size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_volume_facts *facts,
                           struct tagc_volume_check *out, size_t most) {
-  struct work w = {
-    .summary = summary, .facts = facts, .out = out, .most = most, .allgathers = tagc_allgathers_find(summary)};
+  struct work w = {.summary = summary,
+                   .facts = facts,
+                   .parts = parts_of(summary),
+                   .out = out,
+                   .most = most,
+                   .allgathers = tagc_allgathers_find(summary)};
   for (w.at = 0; w.at < summary->comm_count; w.at++) {
     w.comm = &summary->comms[w.at];
     w.p = tagc_patterns_of(summary, w.comm);
+    const size_t first = w.count;
     if (w.comm->nranks > 1)
       check_comm(&w);
+    for (size_t i = first; i < w.count && i < most; i++)
+      say_parts(&w, &out[i]);
   }
   free(w.allgathers.list);
   return w.count;

@@ -29,10 +29,11 @@ void tagc_sum_roles(struct tagc_summary *summary);
 /* "FSDP or ZeRO-3 (shards of parameters)" */
 const char *tagc_role_words(enum tagc_sum_role role);
 
-/* The user's facts about the model; 0: taken from the trace. */
+/* The user's facts about the whole model, which the sizes of tensor and pipeline parallelism divide; 0: taken from the
+ * trace. */
 struct tagc_volume_facts {
-  uint64_t parameters;                           /* without padding: those that a communicator's ranks share */
-  uint64_t layers, hidden, tokens, microbatches; /* tokens: per microbatch and rank */
+  uint64_t parameters;                           /* without padding */
+  uint64_t layers, hidden, tokens, microbatches; /* tokens: of a microbatch, before sequence parallelism divides them */
 };
 
 struct tagc_volume_check {
@@ -41,7 +42,7 @@ struct tagc_volume_check {
   char formula[160];         /* "(W-1)/W P e = 3/4 x 124,439,808 x 4 B" */
   double expected, measured; /* bytes that a rank sends per step; NaN: unknown */
   double deviation;          /* measured / expected - 1; NaN: unknown */
-  char words[200];           /* possible reasons for a deviation or a missing check; else "" */
+  char words[320];           /* possible reasons for a deviation or a missing check; else "" */
   double sent;               /* bytes really sent, with compressed calls as they were; NaN: unknown */
 };
 

@@ -11,7 +11,7 @@
 #include "tests/unit/tagc-report/jobs.h"
 #include "tests/unit/tagc-report/runs.h"
 
-enum { MOST = 16 };
+enum { MOST = 32 };
 
 static struct tagc_volume_facts nothing;
 static struct tagc_volume_check checks[MOST];
@@ -399,6 +399,59 @@ static void test_pipeline(void) {
   job_free(job);
 }
 
+/* Two data-parallel ranks, two of tensor parallelism, two stages: rank = 4 stage + 2 data + tensor. A rank has 200,000
+ * parameters and 4 of 8 layers; 2 microbatches, b s h = 1024 x 512. */
+static struct tagc_summary *divided_job(bool sequence) {
+  struct tagc_summary *job = job_make();
+  for (size_t i = 0; i < 4; i++) {
+    struct tagc_sum_comm *data = job_comm(job, 2, i / 2 * 4 + i % 2, 2);
+    data->gradients = true;
+    job_slot(data, "slot", 0, 0, 100000, JOB_F32);
+    job_calls(data, JOB_RS, JOB_F32, JOB_SUM, 100000, 1);
+    job_calls(data, JOB_AG, JOB_BF16, JOB_SUM, 100000, 1);
+  }
+  for (size_t i = 0; i < 4; i++) {
+    struct tagc_sum_comm *tensor = job_comm(job, 2, 2 * i, 1);
+    job_calls(tensor, sequence ? JOB_RS : JOB_AR, JOB_BF16, JOB_SUM, sequence ? 1024 * 256 : 1024 * 512, 4 * 4 * 2);
+    if (sequence)
+      job_calls(tensor, JOB_AG, JOB_BF16, JOB_SUM, 1024 * 256, 4 * 4 * 2);
+  }
+  for (size_t i = 0; i < 4; i++) {
+    struct tagc_sum_comm *stages = job_comm(job, 2, i, 4);
+    job_calls(stages, JOB_SEND, JOB_BF16, JOB_SUM, sequence ? 1024 * 256 : 1024 * 512, 2);
+    stages->sends[TAGC_WAY_ON] = stages->sends[TAGC_WAY_BACK] = 6;
+  }
+  return job;
+}
+
+/* The user's numbers are those of the whole model. */
+static void test_divided(bool sequence) {
+  const struct tagc_volume_facts facts = {
+    .parameters = 800000, .layers = 8, .hidden = 512, .tokens = 1024, .microbatches = 2};
+  const char *const parameters = "P is that of the model over 2 x 2 (tensor, pipeline)";
+  struct tagc_summary *job = divided_job(sequence);
+  const size_t n = check(job, &facts), stages = sequence ? 16 : 12;
+  ok(n == stages + 4, "checks: %zu", n);
+  is_role(job, 4, sequence ? TAGC_ROLE_SEQUENCE : TAGC_ROLE_TENSOR, "", "tensor parallel");
+  for (size_t i = 0; i < n; i++)
+    is_check(i, 0,
+             i < 8        ? parameters
+             : i < stages ? "L is that of the model over 2 stages"
+             : sequence   ? "b s h is over 2 ranks of sequence parallelism"
+                          : "");
+  ok(checks[0].expected == 0.5 * 200000 * 4, "%s", checks[0].formula);
+  check(job, &nothing);
+  is_check(0, 0, "");
+  check(job, &(struct tagc_volume_facts){.parameters = 790000});
+  is_check(0, 80 / 79.0 - 1, "norms on all ranks of tensor parallelism. Padding");
+  is_check(1, 80 / 79.0 - 1, parameters);
+  job->comms[8].members[1].rank = 1; /* a stage of two pipelines: stages send to neighbours on communicators of two */
+  check(job, &facts);
+  is_check(0, -0.75, "the numbers of one rank are needed");
+  is_check(8, -0.5, "the numbers of one rank are needed");
+  job_free(job);
+}
+
 static void test_others(void) {
   struct tagc_summary *job = job_make();
   struct tagc_sum_comm *pair = job_comm(job, 2, 0, 1), *control = job_comm(job, 8, 0, 1),
@@ -496,6 +549,8 @@ int main(void) {
   test_sequence(4, TAGC_ROLE_SEQUENCE, 0, "");
   test_sequence(8, TAGC_ROLE_UNKNOWN, 0, "");
   test_pipeline();
+  test_divided(false);
+  test_divided(true);
   test_others();
   test_any_numbers();
   test_print();
