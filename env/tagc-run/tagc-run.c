@@ -4,6 +4,7 @@
  * It becomes the command (exec), so that signals, exit status and process id are the command's.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -93,18 +94,23 @@ static bool check_files(const struct tagc_options *options) {
   return good;
 }
 
-/* Runs tagc-doctor if it is installed beside this program. False: it reported on stderr that this will not work. */
+/* Runs tagc-doctor if it is installed beside this program. False: it reported on stderr that this will not work. Its
+ * stdout says why it cannot tell, as of every script: that is nobody's problem. */
 static bool check_program(const char *self, char *program) {
   char doctor[PATH_MAX + 16];
   char *arguments[] = {doctor, "--quick", "--", program, NULL};
+  posix_spawn_file_actions_t silent;
   pid_t child;
   int status;
   snprintf(doctor, sizeof doctor, "%s/tagc-doctor", self);
   if (access(doctor, X_OK) != 0)
     return true;
   void (*saved)(int) = signal(SIGCHLD, SIG_DFL); /* or its end would stay unnoticed */
-  if (posix_spawn(&child, doctor, NULL, NULL, arguments, environ) != 0)
+  posix_spawn_file_actions_init(&silent);
+  posix_spawn_file_actions_addopen(&silent, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  if (posix_spawn(&child, doctor, &silent, NULL, arguments, environ) != 0)
     child = -1;
+  posix_spawn_file_actions_destroy(&silent);
   while (child > 0 && waitpid(child, &status, 0) < 0)
     if (errno != EINTR)
       child = -1;

@@ -31,7 +31,7 @@ static const struct tagc_argument rows[] = {
   {.name = "run-nccl", TO(FLAG, run_nccl),
    .help = "also load the NCCL library that was found, and call ncclGetVersion()"},
   {.name = "json", TO(FLAG, json), .help = "print one JSON document"},
-  {.name = "quick", TO(FLAG, quick), .help = "for scripts, and tagc-run: silent, unless interception will not work"},
+  {.name = "quick", TO(FLAG, quick), .help = "for scripts, and tagc-run: silent if interception will work"},
 };
 /* clang-format on */
 
@@ -164,6 +164,10 @@ static void run_examination(struct tagc_findings *f, const struct request *reque
 static int report_quick(const struct tagc_findings *f) {
   const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
                         tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
+  if (f->diagnosis == TAGC_DIAGNOSIS_UNKNOWN) { /* no problem: tagc-run starts scripts and Python without a word */
+    tagc_put_tamed(stdout, f->words);
+    putchar('\n');
+  }
   if (f->diagnosis != TAGC_DIAGNOSIS_FAILS)
     return (int)f->diagnosis;
   if (launches)
