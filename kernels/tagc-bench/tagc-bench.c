@@ -4,6 +4,7 @@
  * Output: stdout, and the file of --plot. Exit status: 0; 1: no memory, or a file's error; 2: bad options.
  */
 #include <math.h>
+#include <string.h>
 
 #include "env/program/output.h"
 #include "kernels/tagc-bench/bench.h"
@@ -72,7 +73,8 @@ int main(int argc, char **argv) {
   const int status = bench_parse(argv, &o);
   if (status < 0)
     run(&o);
-  if (tagc_output_flush(stdout) != 0)
-    bench_stop(BENCH_FAILED, "stdout cannot be written");
+  const int error = tagc_output_flush(stdout);
+  if (error)
+    bench_stop(BENCH_FAILED, "cannot write: %s", strerror(error));
   return status < 0 ? 0 : status;
 }
