@@ -198,6 +198,7 @@ struct bench_sender {
 struct bench_cost {
   double ns;
   double between; /* bytes that a host sends to others */
+  bool sketch;    /* every unit has one: that of lhc is too small for shards of few values */
 };
 
 /* At measured speeds, or at those of the options; with --gpu its speeds do not count. */

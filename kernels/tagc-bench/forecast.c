@@ -103,26 +103,27 @@ static void print_size(char *text, size_t size, const struct bench_unit *unit) {
                         : "");
 }
 
-static void print_forecast_number(double value) {
-  if (isfinite(value))
-    printf(" %7.*f", value < 10 ? 3 : value < 1000 ? 1 : 0, value);
-  else
-    printf(" %7s", "-");
-}
-
 enum line { STEP, UNIT, BETWEEN };
 
-static double forecast_value(const struct bench_forecast *f, enum line line, size_t unit,
-                             const struct bench_sender *sender, int size) {
-  if (line == UNIT)
-    return 1e-6 * bench_unit_cost(f->o, sender, f->o->simulation.unit[unit].elements, size).ns;
-  const struct bench_cost step = bench_step_cost(f->o, sender, size);
-  return 1e-6 * (line == STEP ? step.ns : step.between);
+/* Prints a number, with a star if a codec of sketches sends none. Returns whether it is so. */
+static bool print_forecast_number(const struct bench_forecast *f, enum line line, size_t unit,
+                                  const struct bench_sender *sender, int size) {
+  const struct bench_cost cost = line == UNIT
+                                   ? bench_unit_cost(f->o, sender, f->o->simulation.unit[unit].elements, size)
+                                   : bench_step_cost(f->o, sender, size);
+  const double value = 1e-6 * (line == BETWEEN ? cost.between : cost.ns);
+  const bool starred = isfinite(value) && sender->codec && adds(sender->codec) && !cost.sketch;
+  char text[32] = "-";
+  if (isfinite(value))
+    snprintf(text, sizeof text, "%.*f%s", value < 10 ? 3 : value < 1000 ? 1 : 0, value, starred ? "*" : "");
+  printf(" %7s", text);
+  return starred;
 }
 
-/* Prints a line per way; the first also has the values of the size, or of no way. */
-static void print_forecast_lines(const struct bench_forecast *f, enum line line, size_t unit, int size) {
+/* Prints a line per way; the first also has the values of the size, or of no way. Returns whether one has a star. */
+static bool print_forecast_lines(const struct bench_forecast *f, enum line line, size_t unit, int size) {
   char name[48];
+  bool starred = false;
   print_size(name, sizeof name, &f->o->simulation.unit[unit]);
   for (int way = 0; way < f->ways; way++) {
     if (line == STEP && way == 0)
@@ -133,13 +134,14 @@ static void print_forecast_lines(const struct bench_forecast *f, enum line line,
     if (f->ways > 1)
       printf(" %-4s", way ? "two" : "flat");
     if (way == 0)
-      print_forecast_number(forecast_value(f, line, unit, &f->plain, size));
+      print_forecast_number(f, line, unit, &f->plain, size);
     else
       printf(" %7s", "");
     for (size_t i = 0; i < f->o->codec_count; i++)
-      print_forecast_number(forecast_value(f, line, unit, &f->by[way][i], size));
+      starred |= print_forecast_number(f, line, unit, &f->by[way][i], size);
     putchar('\n');
   }
+  return starred;
 }
 
 static void print_forecast_head(const struct bench_forecast *f) {
@@ -165,14 +167,17 @@ static void print_forecast_head(const struct bench_forecast *f) {
 
 static void print_forecast_table(const struct bench_forecast *f) {
   const struct bench_simulation *s = &f->o->simulation;
+  bool starred = false;
   print_forecast_head(f);
   for (int size = s->least; size; size = bench_next_size(s, size)) {
-    print_forecast_lines(f, STEP, 0, size);
+    starred |= print_forecast_lines(f, STEP, 0, size);
     for (size_t u = 0; u < s->unit_count; u++)
-      print_forecast_lines(f, UNIT, u, size);
+      starred |= print_forecast_lines(f, UNIT, u, size);
     if (s->by_host)
-      print_forecast_lines(f, BETWEEN, 0, size);
+      starred |= print_forecast_lines(f, BETWEEN, 0, size);
   }
+  if (starred)
+    puts("*: shards, or some of them, have too few values for a sketch; these go straight to their owners");
   print_crossovers(f);
 }
 

@@ -80,15 +80,17 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   return (struct bench_cost){
     .ns = (levels ? tagc_host_sum_ns(&shape, &who, &inside) : 0) + tagc_call_ns(&call, depth),
     .between = s->local * (double)sent.between,
+    .sketch = layout.sketch_count > 0,
   };
 }
 
 struct bench_cost bench_step_cost(const struct bench_options *o, const struct bench_sender *sender, int hosts) {
-  struct bench_cost step = {0};
+  struct bench_cost step = {.sketch = true};
   for (size_t u = 0; u < o->simulation.unit_count; u++) {
     const struct bench_cost unit = bench_unit_cost(o, sender, o->simulation.unit[u].elements, hosts);
     step.ns += (double)o->simulation.unit[u].count * unit.ns;
     step.between += (double)o->simulation.unit[u].count * unit.between;
+    step.sketch &= unit.sketch;
   }
   return step;
 }
