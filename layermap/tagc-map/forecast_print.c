@@ -24,17 +24,20 @@ static uint64_t sent_between(const struct tagc_forecast_call *call) {
   return tagc_forecast_sent(call).between * times_of_row(call);
 }
 
+static void add_to_sum(struct tagc_forecast_sum *sum, const struct tagc_forecast_call *call) {
+  sum->calls += call->times;
+  sum->messages += tagc_forecast_message(call) * times_of_row(call);
+  sum->sent += sent_in_row(call);
+  sum->between += sent_between(call);
+  sum->unknown |= !call->times;
+}
+
 struct tagc_forecast_sum tagc_forecast_sum_up(const struct tagc_forecast_stage *stage, enum tagc_forecast_group group) {
   struct tagc_forecast_sum sum = {0};
   for (size_t i = 0; i < stage->count; i++) {
     const struct tagc_forecast_call *call = &stage->calls[i];
-    if (group != TAGC_FORECAST_GROUPS && call->group != group)
-      continue;
-    sum.calls += call->times;
-    sum.messages += tagc_forecast_message(call) * times_of_row(call);
-    sum.sent += sent_in_row(call);
-    sum.between += sent_between(call);
-    sum.unknown |= !call->times;
+    if (group == TAGC_FORECAST_GROUPS || call->group == group)
+      add_to_sum(&sum, call);
   }
   return sum;
 }
@@ -67,19 +70,38 @@ static void print_forecast_job(const struct tagc_forecast *f, FILE *to) {
           tagc_forecast_type_name(job->gradients));
 }
 
-static void print_forecast_call(const struct tagc_forecast_call *call, const struct tagc_forecast_sum *all, bool hosts,
-                                FILE *to) {
-  char times[32] = "?", message[16] = "?", sent[16], between[16] = "", share[16];
-  if (call->times) {
-    tagc_units_count(call->times, times);
-    tagc_units_bytes(tagc_forecast_message(call), message);
+static const char *message_words(const struct tagc_forecast_call *call, char text[16]) {
+  return call->times ? tagc_units_bytes(tagc_forecast_message(call), text) : "?";
+}
+
+/* Would their rows differ in calls and their bytes alone? */
+static bool are_alike(const struct tagc_forecast_call *a, const struct tagc_forecast_call *b) {
+  char one[16], other[16];
+  return a->group == b->group && a->function == b->function && a->content == b->content && a->type == b->type &&
+         a->hosts.nranks == b->hosts.nranks && strcmp(message_words(a, one), message_words(b, other)) == 0;
+}
+
+/* Prints calls[at] with those behind it that look alike; nothing if it came with an earlier one. */
+static void print_forecast_row(const struct tagc_forecast_stage *stage, size_t at, const struct tagc_forecast_sum *all,
+                               bool hosts, FILE *to) {
+  const struct tagc_forecast_call *call = &stage->calls[at];
+  char times[32] = "?", message[16], sent[16], between[16] = "", share[16];
+  struct tagc_forecast_sum sum = {0};
+  for (size_t i = 0; i < stage->count; i++) {
+    if (!are_alike(&stage->calls[i], call))
+      continue;
+    if (i < at)
+      return;
+    add_to_sum(&sum, &stage->calls[i]);
   }
+  if (!sum.unknown)
+    tagc_units_count(sum.calls, times);
   if (hosts)
-    tagc_units_bytes(sent_between(call), between);
+    tagc_units_bytes(sum.between, between);
   fprintf(to, "  %-9s %-13s %-11s %-4s %7d %8s %9s %9s %6s %9s\n", tagc_forecast_group_name(call->group),
           tagc_forecast_function_name(call->function), tagc_forecast_content_name(call->content),
-          tagc_forecast_type_name(call->type), call->hosts.nranks, times, message,
-          tagc_units_bytes(sent_in_row(call), sent), percent(sent_in_row(call), all->sent, share), between);
+          tagc_forecast_type_name(call->type), call->hosts.nranks, times, message_words(call, message),
+          tagc_units_bytes(sum.sent, sent), percent(sum.sent, all->sent, share), between);
 }
 
 static void print_sums(const struct tagc_forecast_stage *stage, bool hosts, FILE *to) {
@@ -147,7 +169,7 @@ static void print_stage(const struct tagc_forecast *f, const struct tagc_forecas
   fprintf(to, "  %-9s %-13s %-11s %-4s %7s %8s %9s %9s %6s %9s\n", "group", "call", "carries", "type", "ranks", "calls",
           "message", "sent", "share", hosts ? "to hosts" : "");
   for (size_t i = 0; i < stage->count; i++)
-    print_forecast_call(&stage->calls[i], &all, hosts, to);
+    print_forecast_row(stage, i, &all, hosts, to);
   print_sums(stage, hosts, to);
   fputc('\n', to);
   print_codecs(stage, TAGC_FORECAST_GRADIENTS, hosts, sparsity, to);
