@@ -60,14 +60,15 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   shape.local = levels && sender->codec->levels ? s->local : 0;
   if (sender->way == BENCH_PLAIN) {
     const struct tagc_traffic sent = tagc_plain_traffic(shape.n * tagc_dtype_size(o->dtype), &who);
-    return (struct bench_cost){tagc_plain_wire_ns(&shape, &links.ring), s->local * (double)sent.between};
+    return (struct bench_cost){.ns = tagc_plain_wire_ns(&shape, &links.ring),
+                               .between = s->local * (double)sent.between};
   }
   if (!lay_out(o, sender->codec, &shape, levels ? hosts : who.nranks, &layout))
-    return (struct bench_cost){INFINITY, INFINITY};
+    return (struct bench_cost){.ns = INFINITY, .between = INFINITY};
   const struct tagc_traffic sent = tagc_layout_traffic(&shape, &layout, &who, levels);
   struct tagc_gpu_cost work;
   if (!find_work(s, sender, &shape, &work))
-    return (struct bench_cost){INFINITY, INFINITY};
+    return (struct bench_cost){.ns = INFINITY, .between = INFINITY};
   const double foreign = (shape.nranks - 1) * (double)shape.n;
   const double added = (double)shape.local * shape.nranks * (double)shape.n;
   const int depth = tagc_chunks_possible(sender->codec, &layout) ? tagc_chunks_of(shape.n, s->depth).count : 1;
