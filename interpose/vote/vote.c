@@ -255,9 +255,12 @@ static bool unpack_map(struct vote *v, struct tagc_message *message) {
   return tagc_lock_use_map(v->comm, model) == ncclSuccess;
 }
 
-/* Asks PyTorch, without a lock, and shares the answers. */
+/* Asks PyTorch, without a lock, and shares the answers. An abort from another thread does not wait for Python, whose
+ * thread may wait for that one. */
 static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes *votes) {
   char why[TAGC_TORCH_WHY];
+  bool aborted = false;
+  tagc_comms_lend(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
     v->model = tagc_torch_ask(v->comm->nranks, tagc_library_asks_torch() == TAGC_ASK_ALL,
@@ -265,7 +268,10 @@ static ncclResult_t share_maps(const struct tagc_nccl_group *real, struct votes 
     if (!v->model && !v->map_later)
       tell_no_map(v->comm, why);
   }
-  const ncclResult_t status = meet(real, votes, pack_map, unpack_map);
+  tagc_comms_take_back(votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count; i++)
+    aborted |= tagc_comm_is_aborted(votes->comms[i]);
+  const ncclResult_t status = aborted ? ncclInternalError : meet(real, votes, pack_map, unpack_map);
   for (size_t i = 0; i < votes->count; i++)
     tagc_model_free(votes->votes[i].model);
   return status;
