@@ -118,8 +118,14 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   note_sharing(&init.agreement, config, &of_parent);
   init.agreement.shares = is_shared(function, &of_parent);
   const uint64_t identity = tagc_comm_child_identity(parent, function, said, size);
-  if (!identity && of_parent.origin.identity) /* nothing tells which ranks of this process are of one communicator */
+  if (!identity && of_parent.origin.identity && function != TAGC_ENTRY_ncclCommGrow) {
+    /* Nothing tells which ranks of this process are of one communicator. */
     init.agreement.state = TAGC_AGREED_NO;
+    tagc_log(
+      TAGC_LOG_WARN, "interpose",
+      "a communicator comes from one that was shrunk before, so that its ranks cannot tell which children are the "
+      "same: all its calls pass");
+  }
   init.agreement.origin = (struct tagc_origin){traced(nccl), identity, tagc_trace_on() ? tagc_trace_comm(parent) : 0,
                                                -1,           -1,       (uint16_t)function};
   return init;

@@ -201,6 +201,10 @@ static void made_from_another(const char *way) {
     child = split(split(parent, 0, 0), 1, 0);
   else if (rank != last)
     CHECK(ncclCommShrink(parent, &last, 1, &child, NULL, NCCL_SHRINK_DEFAULT));
+  if (!strcmp(way, "shrink-again") && child) { /* the excluded rank has not counted the first one */
+    CHECK(ncclCommDestroy(child));
+    CHECK(ncclCommShrink(parent, &last, 1, &child, NULL, NCCL_SHRINK_DEFAULT));
+  }
   if (child)
     drive(&child, 1);
   if (child)
@@ -319,13 +323,13 @@ int main(int argc, char **argv) {
     sharing(way[8] == '1', way[8] && way[9] == '1');
   } else if (!strcmp(way, "shrinks") || !strcmp(way, "shrinks-of-splits")) {
     shrinks(way[7]);
-  } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink")) {
+  } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink") || !strcmp(way, "shrink-again")) {
     made_from_another(way);
   } else {
-    fprintf(stderr,
-            "usage: agreement "
-            "[maker-]init|an-id-a-rank|config|nonblocking|nonblocking-watched|group|"
-            "nonblocking-group|all|several|split...|shrink|shrinks|shrinks-of-splits|sharing-00|...|sharing-11\n");
+    fprintf(stderr, "usage: agreement "
+                    "[maker-]init|an-id-a-rank|config|nonblocking|nonblocking-watched|group|"
+                    "nonblocking-group|all|several|split...|shrink|shrink-again|shrinks|shrinks-of-splits|sharing-00|.."
+                    ".|sharing-11\n");
     return 2;
   }
   return tap_done();
