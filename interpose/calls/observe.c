@@ -20,13 +20,30 @@ static void drop_nonfinite(struct tagc_comm *comm) {
   comm->observed.nonfinite = false;
 }
 
-/* Accounts for an ended cycle, if it measures a step. Returns its side (enum tagc_ab_side), for the trace, too. */
-static int account_step(struct tagc_comm *comm, double step_ms) {
+/* May calls of the cycle that ends have been compressed? */
+static bool may_have_compressed(const struct tagc_comm *comm) {
+  return comm->vote.held &&
+         comm->observed.cycle_number >= tagc_plan_first_cycle(tagc_library_options(), comm->vote.cycle);
+}
+
+/* What the calls of an ended cycle were. Its first compressed reduction has counted it, as the last cycle of a program
+ * never ends. */
+static enum tagc_ab_side account_cycle(struct tagc_comm *comm) {
+  const struct tagc_observed *seen = &comm->observed;
+  if (!may_have_compressed(comm))
+    return TAGC_AB_NEITHER;
+  const bool reduced = seen->reduced_cycle == seen->cycle_number;
+  comm->ledger->cycles_plain += !reduced;
+  return reduced || seen->gathered_cycle == seen->cycle_number ? TAGC_AB_COMPRESSED : TAGC_AB_PLAIN;
+}
+
+/* Accounts for an ended cycle, if it measures a step. Returns the side that was planned, for the trace, too. */
+static enum tagc_ab_side account_step(struct tagc_comm *comm, double step_ms) {
   const struct tagc_options *options = tagc_library_options();
   const uint64_t ended = comm->observed.cycle_number;
   struct tagc_ledger *ledger = comm->ledger;
-  if (!comm->vote.held || ended < tagc_plan_first_cycle(options, comm->vote.cycle) || step_ms < 0)
-    return 0;
+  if (!may_have_compressed(comm) || step_ms < 0)
+    return TAGC_AB_NEITHER;
   const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote.cycle, ended);
   struct tagc_ledger_side *side = &ledger->sides[compressed];
   const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->observed.cycle_began);
@@ -35,18 +52,17 @@ static int account_step(struct tagc_comm *comm, double step_ms) {
   tagc_series_add(&side->step_ms, step_ms);
   tagc_traffic_add(&side->sent, &sent);
   tagc_traffic_add(&side->allgather_sent, &allgather_sent);
-  *(compressed ? &ledger->cycles_compressed : &ledger->cycles_plain) += 1;
   if (compressed)
     tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
              (unsigned long long)ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(ledger));
-  return 1 + compressed;
+  return compressed ? TAGC_AB_COMPRESSED : TAGC_AB_PLAIN;
 }
 
 /* TAGC_MODE=ab: enters the step into the comparison, as the trace has it. */
-static void compare_step(struct tagc_comm *comm, int window, double step_ms) {
+static void compare_step(struct tagc_comm *comm, enum tagc_ab_side window, double step_ms) {
   const struct tagc_ab_step step = {.lock = (uint32_t)comm->observed.lock_number,
                                     .cycle = comm->observed.cycle_number,
-                                    .side = (enum tagc_ab_side)window,
+                                    .side = window,
                                     .counts = step_ms > 0,
                                     .ms = step_ms};
   if (comm->ledger->ab)
@@ -70,10 +86,10 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const bool disturbed = comm->observed.cycle_disturbed || !comm->observed.cycle_began_ns;
   const double step_ms = disturbed ? -1 : (double)(now_ns - comm->observed.cycle_began_ns) * 1e-6;
   drop_nonfinite(comm);
-  const int window = account_step(comm, step_ms);
+  const enum tagc_ab_side window = account_step(comm, step_ms), side = account_cycle(comm);
   compare_step(comm, window, step_ms);
   if (number > 1)
-    tagc_progress_cycle(comm, window, step_ms);
+    tagc_progress_cycle(comm, side, step_ms);
   tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);
   log_stage(comm, number);
   comm->observed.cycle_number = number;

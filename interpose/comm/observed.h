@@ -19,6 +19,8 @@ struct tagc_observed {
   bool resync_pending;     /* some call was not, and since then no cycle has begun behind one that was */
   bool nonfinite;          /* some rank's gradient of this cycle was not finite */
   bool cycle_disturbed;    /* its time is no measurement of a step */
+  uint64_t reduced_cycle;  /* of the last compressed reduction; 0: of none since the lock */
+  uint64_t gathered_cycle; /* likewise of all-gathers */
   uint64_t cycle_began_ns; /* monotonic clock; 0: none has begun */
   struct tagc_traffic cycle_began, cycle_began_allgathers; /* ledger->sent and ->allgather_sent then */
 };

@@ -232,6 +232,7 @@ static void parameters_account(const struct tagc_work *w) {
     if (w->allgather.refused)
       tagc_traffic_add(&sent, &plain);
     row->compressed++;
+    call->comm->observed.gathered_cycle = call->cycle;
     row->raw_bytes += shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);

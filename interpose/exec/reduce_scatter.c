@@ -311,6 +311,8 @@ static void reduce_account(const struct tagc_work *w) {
     sent = tagc_plan_traffic(&question, &w->reduce.job.layout);
     sent.between += w->reduce.values_bytes;
     row->compressed++;
+    comm->ledger->cycles_compressed += comm->observed.reduced_cycle != call->cycle;
+    call->comm->observed.reduced_cycle = call->cycle;
     comm->ledger->stages[slot->stages.now].calls++;
     tagc_traffic_add(&comm->ledger->stages[slot->stages.now].sent, &sent);
     comm->ledger->times.calls += w->device->host_reads;

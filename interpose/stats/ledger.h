@@ -151,7 +151,7 @@ struct tagc_ledger {
   uint64_t cycles;                /* that have ended, of all locks */
   struct tagc_ledger_sum steps[TAGC_AB_SIDES]; /* those that measure a step: before the vote, plain, compressed */
   struct tagc_ledger_sum plain_calls;          /* plain calls whose time is known (exec/timing.h) */
-  uint64_t cycles_plain, cycles_compressed;
+  uint64_t cycles_plain, cycles_compressed; /* since calls may be compressed, without and with compressed reductions */
   struct tagc_ledger_stage stages[TAGC_STAGES];
   struct tagc_ledger_side sides[2];   /* plain, compressed */
   struct tagc_ab_windows *ab;         /* TAGC_MODE=ab: their steps, compared; else NULL */
