@@ -96,7 +96,7 @@ void tagc_loss_sample_allgather(const struct tagc_call *call) {
     .slot = a->slot,
     .residual_norm = unknown,
     .gradient_norm = counted ? __builtin_sqrt(stats->norm2) : unknown,
-    .error = counted ? __builtin_sqrt(stats->error2 / stats->norm2) : unknown,
+    .error = counted ? tagc_allgather_error(stats) : unknown,
     .nonfinite = stats->nonfinite,
     .allgather = (uint32_t)call->allgather + 1,
   };

@@ -92,7 +92,7 @@ static double layer_error(const struct place *at) {
   if (at->gathers && at->row->allgather.exact)
     return 0;
   if (at->gathers)
-    return gathered->norm2 > 0 ? __builtin_sqrt(gathered->error2 / gathered->norm2) : __builtin_nan("");
+    return tagc_allgather_error(gathered);
   return at->row->error_known ? at->row->error : __builtin_nan("");
 }
 

@@ -18,10 +18,10 @@ struct tagc_ledger_row tagc_report_allgathers_total(const struct tagc_ledger *le
 
 /* The relative loss of the last shards; "exact"; "-": nothing was compressed, or a device has not reported. */
 static const char *error_of(const struct tagc_ledger_row *row, char text[16]) {
-  const struct tagc_allgather_stats *stats = &row->allgather.stats;
-  if (row->allgather.exact || !row->compressed || !(stats->norm2 > 0))
+  const double error = tagc_allgather_error(&row->allgather.stats);
+  if (row->allgather.exact || !row->compressed || !__builtin_isfinite(error))
     return row->allgather.exact && row->compressed ? "exact" : "-";
-  snprintf(text, 16, "%.3g%%", 100 * __builtin_sqrt(stats->error2 / stats->norm2));
+  snprintf(text, 16, "%.3g%%", 100 * error);
   return text;
 }
 

@@ -21,6 +21,7 @@ enum {
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define RARE __attribute__((noinline))
 #define UNROLL_4_FOR(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
 
 /* Calls a function with its type as a constant. */
@@ -50,9 +51,40 @@ static ALWAYS_INLINE void add_squares(struct squares *sum, struct v16 value, str
   sum->value = v16_add(sum->value, v16_mul(value, value));
 }
 
-static ALWAYS_INLINE void add_norms(struct tagc_allgather_norms *norms, const struct squares *sum) {
-  norms->error2 += (double)v16_sum(sum->error);
-  norms->norm2 += (double)v16_sum(sum->value);
+/* False: the block has values that are not finite, or squares that fp32 does not hold. */
+static ALWAYS_INLINE bool add_norms(struct tagc_allgather_norms *norms, const struct squares *sum) {
+  const float error2 = v16_sum(sum->error), norm2 = v16_sum(sum->value), infinity = __builtin_inff();
+  if (!(error2 < infinity && norm2 < infinity && norm2 > 0x1p-80f))
+    return false;
+  norms->error2 += (double)error2;
+  norms->norm2 += (double)norm2;
+  return true;
+}
+
+/* Leaves values out that are not finite, or have become so. */
+static ALWAYS_INLINE void add_value(struct tagc_allgather_norms *norms, float value, float got) {
+  const double x = (double)value, error = x - (double)got;
+  if (error - error != 0)
+    return;
+  norms->error2 += error * error;
+  norms->norm2 += x * x;
+}
+
+static ALWAYS_INLINE void to_floats(const void *from, enum tagc_dtype dtype, float to[BLOCK]) {
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(to + i, v16_load_as(tagc_element_of(from, i, dtype), dtype));
+}
+
+/* A block for which add_norms() returns false. */
+static RARE void add_values(struct tagc_allgather_norms *norms, const void *value, enum tagc_dtype dtype,
+                            const void *got, enum tagc_dtype got_dtype) {
+  float x[BLOCK], y[BLOCK];
+  to_floats(value, dtype, x);
+  to_floats(got, got_dtype, y);
+  if (v16_largest(x, BLOCK) == 0 && v16_largest(y, BLOCK) == 0)
+    return;
+  for (uint32_t i = 0; i < BLOCK; i++)
+    add_value(norms, x[i], y[i]);
 }
 
 static TAGC_SPECIALISED int compare_typed(const void *value, const void *got, uint64_t n,
@@ -63,13 +95,11 @@ static TAGC_SPECIALISED int compare_typed(const void *value, const void *got, ui
     for (uint32_t j = 0; j < BLOCK; j += TAGC_LANES)
       add_squares(&sum, v16_load_as(tagc_element_of(value, i + j, dtype), dtype),
                   v16_load_as(tagc_element_of(got, i + j, dtype), dtype));
-    add_norms(norms, &sum);
+    if (!add_norms(norms, &sum))
+      add_values(norms, tagc_element_of(value, i, dtype), dtype, tagc_element_of(got, i, dtype), dtype);
   }
-  for (; i < n; i++) {
-    const double x = (double)tagc_load(value, i, dtype), error = x - (double)tagc_load(got, i, dtype);
-    norms->error2 += error * error;
-    norms->norm2 += x * x;
-  }
+  for (; i < n; i++)
+    add_value(norms, tagc_load(value, i, dtype), tagc_load(got, i, dtype));
   return 0;
 }
 
@@ -89,8 +119,8 @@ static ALWAYS_INLINE void bf16_encode_block(const float *from, uint16_t *to, str
     if (norms)
       add_squares(&sum, x, v16_load_as(to + i, TAGC_BFLOAT16));
   }
-  if (norms)
-    add_norms(norms, &sum);
+  if (norms && !add_norms(norms, &sum))
+    add_values(norms, from, TAGC_FLOAT32, to, TAGC_BFLOAT16);
 }
 
 static void allgather_bf16_to_codes(const float *from, uint64_t n, uint16_t *to, struct tagc_allgather_norms *norms) {
@@ -102,11 +132,8 @@ static void allgather_bf16_to_codes(const float *from, uint64_t n, uint16_t *to,
       bf16_encode_block(from + i, to + i, NULL);
   for (; i < n; i++) {
     to[i] = tagc_allgather_to_bf16(from[i]);
-    if (!norms)
-      continue;
-    const double error = (double)from[i] - (double)tagc_from_bf16(to[i]);
-    norms->error2 += error * error;
-    norms->norm2 += (double)from[i] * (double)from[i];
+    if (norms)
+      add_value(norms, from[i], tagc_from_bf16(to[i]));
   }
 }
 
@@ -136,6 +163,14 @@ static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype) {
   return v16_load_as(stored, dtype);
 }
 
+static RARE void add_q8_values(struct tagc_allgather_norms *norms, const float *values, const uint16_t scales[2],
+                               const uint8_t *codes, enum tagc_dtype dtype) {
+  float got[BLOCK];
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(got + i, as_stored(q8_values(codes + i, tagc_from_bf16(scales[i / HALF]), dtype), dtype));
+  add_values(norms, values, TAGC_FLOAT32, got, TAGC_FLOAT32);
+}
+
 static TAGC_SPECIALISED int allgather_q8_to_codes_typed(const float *values, uint16_t scales[2], uint8_t *codes,
                                                         struct tagc_allgather_norms *norms, enum tagc_dtype dtype) {
   struct squares sum = {v16_all(0), v16_all(0)};
@@ -151,8 +186,8 @@ static TAGC_SPECIALISED int allgather_q8_to_codes_typed(const float *values, uin
         add_squares(&sum, x, as_stored(v16_mul(code, v16_all(scale)), dtype));
     }
   }
-  if (norms)
-    add_norms(norms, &sum);
+  if (norms && !add_norms(norms, &sum))
+    add_q8_values(norms, values, scales, codes, dtype);
   return 0;
 }
 

@@ -10,7 +10,7 @@
 #include "kernels/allgather/steps.h"
 #include "kernels/allgather/support.h"
 
-/* Squared L2 norms. */
+/* Squared L2 norms, without values that are not finite. */
 struct tagc_allgather_norms {
   double error2, norm2;
 };

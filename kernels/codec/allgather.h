@@ -50,9 +50,14 @@ struct tagc_allgather_stats {
   uint64_t escapes;     /* lossless: exponents of this rank sent as they are */
   uint64_t nonfinite;   /* q8: values of this rank sent as exceptions */
   uint64_t refused;     /* calls with a refused shard */
-  double error2, norm2; /* squared L2 norms of the error of this rank's last shard, and of that shard; set, not
-                         * added, by encode or (delta) decode; lossless: both 0 */
+  double error2, norm2; /* squared L2 norms of the error of this rank's last shard, and of that shard, without values
+                         * that are not finite; set, not added, by encode or (delta) decode; lossless: both 0 */
 };
+
+/* The error relative to the shard; NaN: not known. */
+static inline double tagc_allgather_error(const struct tagc_allgather_stats *stats) {
+  return stats->norm2 > 0 ? __builtin_sqrt(stats->error2 / stats->norm2) : __builtin_nan("");
+}
 
 /* What a codec whose payloads have no fixed size (exact) remembers from call to call: equal on all ranks that took part
  * in the same calls. Set to zero before the first one. */

@@ -417,6 +417,59 @@ static void check_extremes(void) {
   world_free(&w);
 }
 
+/* -- the error that is told ---------------------------------------------------------------------------------------- */
+
+static float one_infinity(uint64_t i) { return i == 300 ? INFINITY : normal(); }
+static float one_nan(uint64_t i) { return i == 300 ? NAN : normal(); }
+static float one_large(uint64_t i) { return i == 300 ? 2e19f : normal(); }
+static float all_tiny(uint64_t i) { return 1e-22f * (normal() + (i % 2 ? 1 : -1)); }
+static float all_large(uint64_t i) { return 1e34f * (normal() + (i % 2 ? 1 : -1)); }
+
+/* Against sums in fp64 of what is finite. Each instruction set tells the same bits. */
+static void check_told(const struct tagc_allgather_codec *codec, const char *what, float (*value)(uint64_t i)) {
+  enum { N = 1024 + 3 };
+  struct tagc_allgather_stats first = {0};
+  bool same = true;
+  for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
+    struct world w;
+    double error2 = 0, norm2 = 0;
+    if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)) || !world_new(&w, codec, N, 2, TAGC_FLOAT32))
+      continue;
+    state = 77;
+    for (uint64_t i = 0; i < 2 * N; i++)
+      ((float *)w.send)[i] = value(i % N);
+    memcpy(w.reference[0], w.send, w.layout.reference_bytes);
+    memcpy(w.reference[1], w.send, w.layout.reference_bytes);
+    for (uint64_t i = 0; i < 2 * N && w.layout.reference_bytes; i++)
+      ((float *)w.send)[i] *= 1.01f;
+    encode_all(&w);
+    same &= decode_all(&w) == 0;
+    for (uint64_t i = N; i < 2 * N; i++) { /* rank 1 was the last */
+      const double x = (double)((float *)w.send)[i], error = x - (double)((float *)w.recv[1])[i];
+      error2 += isfinite(error) ? error * error : 0;
+      norm2 += isfinite(error) ? x * x : 0;
+    }
+    same &= fabs(w.stats.error2 - error2) <= 1e-5 * error2 && fabs(w.stats.norm2 - norm2) <= 1e-5 * norm2 && norm2 > 0;
+    first = first.norm2 > 0 ? first : w.stats;
+    same &= memcmp(&first.error2, &w.stats.error2, 2 * sizeof(double)) == 0;
+    world_free(&w);
+  }
+  tagc_variant_force(NULL);
+  ok(same, "%s, %s: an error of %.3g%% is told", codec->name, what, 100 * tagc_allgather_error(&first));
+}
+
+static void check_told_errors(void) {
+  static const struct tagc_allgather_codec *const codecs[] = {&tagc_allgather_bf16, &tagc_allgather_q8};
+  for (int c = 0; c < 2; c++) {
+    check_told(codecs[c], "one infinity", one_infinity);
+    check_told(codecs[c], "one NaN", one_nan);
+    check_told(codecs[c], "one large value", one_large);
+    check_told(codecs[c], "tiny values", all_tiny);
+    check_told(codecs[c], "large values", all_large);
+  }
+  check_told(&tagc_allgather_delta, "tiny values", all_tiny);
+}
+
 /* -- payloads that nobody sent ------------------------------------------------------------------------------------- */
 
 /* Anything but a refusal: decoding stays inside its buffers (checked by sanitizers), and all variants agree. */
@@ -480,6 +533,7 @@ static void check_all(void) {
 
 int main(void) {
   with_each_variant(check_all);
+  check_told_errors();
   check_hostile();
   return tap_done();
 }
