@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "env/numbers.h"
 #include "env/signals.h"
 
 static atomic_int threshold = TAGC_LOG_WARN;
@@ -75,8 +76,10 @@ size_t tagc_log_escape(char *out, size_t size, const char *text) {
 __attribute__((format(printf, 2, 0))) static void write_line(const char *prefix, const char *format, va_list args) {
   char raw[LONGEST_LINE], line[LONGEST_LINE + 1];
   int n = snprintf(raw, sizeof raw, "%s", prefix);
+  const struct tagc_numbers numbers = tagc_numbers_begin();
   if (vsnprintf(raw + n, sizeof raw - (size_t)n, format, args) < 0)
     raw[n] = '\0';
+  tagc_numbers_end(&numbers);
   size_t used = tagc_log_escape(line, LONGEST_LINE, raw);
   line[used++] = '\n';
   if (!is_stderr())

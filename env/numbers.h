@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Numbers for programs to read have points, whatever the locale of the host program. Threads: any, each for itself.
+ * Numbers have points, whatever the locale of the host program: scripts read them, and logs are compared. Threads: any,
+ * each for itself. The C locale is part of libc, so that no memory is allocated.
  */
 #ifndef ENV_NUMBERS_H
 #define ENV_NUMBERS_H

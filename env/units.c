@@ -8,13 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/numbers.h"
+
 const char *tagc_units_bytes(uint64_t bytes, char text[16]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = (double)bytes;
   size_t unit = 0;
   for (; value >= 1024 && unit < 5; unit++)
     value /= 1024;
+  const struct tagc_numbers numbers = tagc_numbers_begin();
   snprintf(text, 16, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  tagc_numbers_end(&numbers);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "env/numbers.h"
 #include "interpose/nccl/process.h"
 
 struct tagc_retune *tagc_retune_make(size_t slot_count) {
@@ -186,10 +187,12 @@ void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t
 const char *tagc_retune_text(const struct tagc_retune *retune, char text[TAGC_RETUNE_TEXT]) {
   char target[32];
   *text = '\0';
+  const struct tagc_numbers numbers = tagc_numbers_begin();
   if (retune && retune->entry_count)
     snprintf(text, TAGC_RETUNE_TEXT, "TAGC_BUDGET=%s: %s; estimated %.3f ms a step, error %.3g%%",
              tagc_budget_text(&tagc_library_options()->budget, target), retune->entries[retune->entry_count - 1].codecs,
              1e-6 * retune->outcome.ns, 100 * retune->outcome.error);
+  tagc_numbers_end(&numbers);
   return text;
 }
 

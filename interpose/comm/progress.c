@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "env/log.h"
+#include "env/numbers.h"
 #include "env/units.h"
 #include "interpose/comm/comm.h"
 #include "interpose/metrics/metrics.h"
@@ -111,7 +112,10 @@ void tagc_progress_cycle(struct tagc_comm *comm, int side, double step_ms) {
   since->ms += step_ms >= 0 ? step_ms : 0;
   if (since->cycles < tagc_library_options()->log_cycles)
     return;
-  if (is_of_steps(comm))
+  if (is_of_steps(comm)) {
+    const struct tagc_numbers numbers = tagc_numbers_begin();
     print_progress(comm);
+    tagc_numbers_end(&numbers);
+  }
   tagc_progress_reset(comm);
 }

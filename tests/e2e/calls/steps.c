@@ -15,6 +15,8 @@
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
  */
+#include <locale.h>
+
 #include "tests/e2e/harness.h"
 
 enum { UNITS = 4 };
@@ -300,6 +302,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: steps conserve|nonfinite|hash|mixed|apart|disturbed|another STEPS\n");
     return 2;
   }
+  setlocale(LC_ALL, ""); /* the library's numbers must not follow */
   meet();
   gathered = calloc(sizes[1] * (size_t)nranks, sizeof *gathered);
   for (int u = 0; u < UNITS; u++) {
