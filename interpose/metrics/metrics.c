@@ -16,6 +16,7 @@
 #include "env/thread.h"
 #include "interpose/metrics/files.h"
 #include "interpose/nccl/process.h"
+#include "kernels/codec/fpmode.h"
 
 #define PAUSE_NS UINT64_C(100000000)     /* from one writing to the next, at least */
 #define PATIENCE_NS UINT64_C(2000000000) /* at exit, for a thread that waits for a slow disk */
@@ -157,11 +158,13 @@ static void write_taken(size_t count) {
   }
   for (const struct handed *h = metrics.first; n < count; h = n < count ? h->next : NULL) /* the last one's changes */
     figures[n++] = &h->copies[!h->filling].figures;
+  const tagc_fpmode mode = tagc_fpmode_enter(); /* a thread has the traps of the one that started it */
   clock_gettime(CLOCK_REALTIME, &now);
   metrics.view.now = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
   metrics.view.figures = figures;
   metrics.view.count = count;
   tagc_metrics_write(&metrics.view);
+  tagc_fpmode_leave(mode);
   free(figures);
 }
 

@@ -10,6 +10,7 @@
 #include "env/units.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
+#include "kernels/codec/fpmode.h"
 
 /* Extends the times of the calls that have some to all calls. */
 static double of_all_calls(double ms, const struct tagc_ledger_times *times, uint64_t compressed) {
@@ -256,6 +257,8 @@ static void print_all(const struct tagc_ledgers *ledgers) {
 
 void tagc_report_print(const struct tagc_ledgers *ledgers) {
   const struct tagc_numbers numbers = tagc_numbers_begin();
+  const tagc_fpmode mode = tagc_fpmode_enter();
   print_all(ledgers);
+  tagc_fpmode_leave(mode);
   tagc_numbers_end(&numbers);
 }

@@ -212,7 +212,9 @@ static void print_codec_choice(const struct tagc_report_lines *lines, const stru
 
 /* MB/s; a dash if the time of bytes was too short to measure. */
 static const char *rate(const struct tagc_link *link, char text[16]) {
-  snprintf(text, 16, link->ns_per_byte > 0 ? "%.1f" : "-", 1e3 / link->ns_per_byte);
+  if (!(link->ns_per_byte > 0))
+    return "-";
+  snprintf(text, 16, "%.1f", 1e3 / link->ns_per_byte);
   return text;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The processor's rounding and denormal modes while a codec computes.
+ * The processor's rounding and denormal modes, and its traps, while a codec computes or a report is printed.
  *
  * Purpose  Programs set "flush denormals to zero" or another rounding for speed; payloads must have the same bits all
  *          the same. Each codec function saves the modes at its entry, works with the defaults (nearest even, denormals

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fenv.h>
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
@@ -409,6 +410,13 @@ static void commas(void) {
   take(1);
 }
 
+/* The program traps floating-point exceptions, and so would a thread that it starts. */
+static void traps(void) {
+  feenableexcept(FE_ALL_EXCEPT);
+  begin();
+  take(1);
+}
+
 static void exposes(void) {
   setenv("TAGC_BROADCAST", "exact", 1);
   begin();
@@ -597,6 +605,9 @@ int main(void) {
   status = run(commas);
   has(read_all("run-rank0.prom"), "side=\"plain\"} 1.25\n",
       strstr(said, "commas") ? "a program with decimal commas" : "numbers");
+  clear_folder(folder);
+  status = run(traps);
+  ok(status == 0 && !*said && cycles_in("run-rank0.prom") == 1, "a program with traps has its figures: %s", said);
   clear_folder(folder);
   status = run(exposes);
   has(read_all("run-rank0.prom"), "tagc_exposed_seconds_sum{run=\"run\",rank=\"0\",communicator=\"0\"} 1.355\n",

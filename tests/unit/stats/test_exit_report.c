@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The table at exit: a layer's contents, names and groups of slots, and that a deep model fits a screen.
  */
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -203,6 +204,26 @@ static void test_few(void) {
   has("  total        3 -");
 }
 
+/* A program that traps floating-point exceptions, where the times of the wire were too short to measure. */
+static void test_traps(void) {
+  int status = 0;
+  fill(&rows[0], "block.0", TAGC_LAYER_BLOCKS, 0, 77);
+  struct tagc_ledger ledger = {
+    .nranks = 4, .hosts = {4, 2, 2}, .two_levels = true, .codec = "auto", .probed = true, .rows = rows, .row_count = 1};
+  listen_begin();
+  const pid_t child = fork();
+  if (child == 0) {
+    feenableexcept(FE_ALL_EXCEPT);
+    const int traps = fegetexcept();
+    tagc_report_print(&(struct tagc_ledgers){.first = &ledger});
+    _exit(fegetexcept() != traps);
+  }
+  waitpid(child, &status, 0);
+  listen_end();
+  ok(status == 0, "a program with traps has its report, and its traps: %d", status);
+  has("reduce-scatter - MB/s and 0 us a step, messages by ncclSend - MB/s");
+}
+
 static void hear(void (*print)(const struct tagc_ledger *), const struct tagc_ledger *ledger) {
   listen_begin();
   print(ledger);
@@ -340,6 +361,7 @@ int main(void) {
   test_spans();
   test_deep_model();
   test_few();
+  test_traps();
   test_nothing();
   test_gone();
   test_comes_back();
