@@ -116,12 +116,23 @@ static inline const void *tagc_element_of(const void *buffer, uint64_t i, enum t
   return (const char *)buffer + i * tagc_dtype_size(dtype);
 }
 
+/* The least magnitude (as bits) that rounds to an infinity of the type. */
+static inline TAGC_HD uint32_t tagc_infinite_bits(enum tagc_dtype dtype) {
+  return dtype == TAGC_FLOAT32 ? 0x7f800000u : dtype == TAGC_FLOAT16 ? 0x477ff000u : 0x7f7f8000u;
+}
+
+/* True if x is stored as an infinity or a NaN. */
+static inline TAGC_HD bool tagc_is_nonfinite(float x, enum tagc_dtype dtype) {
+  return (tagc_bits_of(x) & 0x7fffffffu) >= tagc_infinite_bits(dtype);
+}
+
 /* The end of every reduction: one division, one rounding, and one NaN. The payload bits of a NaN depend on the order of
- * operands, which compilers and processors choose freely. */
-static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc_dtype dtype, float sum,
+ * operands, which compilers and processors choose freely. True if the result is an infinity or a NaN. */
+static inline TAGC_HD bool tagc_store_result(void *buffer, uint64_t i, enum tagc_dtype dtype, float sum,
                                              float divisor) {
   float x = sum / divisor;
   tagc_store(buffer, i, dtype, x == x ? x : tagc_float_of(TAGC_NAN_BITS));
+  return tagc_is_nonfinite(x, dtype);
 }
 
 /* -- codes with a scale -------------------------------------------------------------------------------------------- */

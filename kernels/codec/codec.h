@@ -93,7 +93,7 @@ struct tagc_job {
   void *tally;                    /* replaces stats and the flags below on a device that counts by itself (device.h) */
   void *health;                   /* with a tally: the communicator's (device.h); NULL: no residual needs it */
   uint64_t cycle, residual_cycle; /* with a tally: of this call, and of the one that wrote the residual; from 1 on */
-  bool nonfinite_seen;            /* set by decode: some rank had a non-finite value in this call */
+  bool nonfinite_seen;            /* set by decode: some rank had a non-finite value, or this one has such a result */
   bool surplus_seen; /* set by decode: some rank filled the capacity of a shard in this call and left much behind */
 };
 

@@ -315,6 +315,14 @@ DEVICE struct result result_of(const struct tagc_cuda_call &call) {
   return result_of(call, call.state->fits != 0, call.state->exceptions != 0);
 }
 
+/* True if a lane's results are not finite as they are stored, `count` of them. */
+DEVICE bool has_nonfinite(const struct tagc_cuda_call &call, uint32_t lane, uint32_t count, const float x[EACH]) {
+  bool seen = false;
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
+    seen |= place_of(lane, i) < count && tagc_is_nonfinite(x[i], (enum tagc_dtype)call.dtype);
+  return seen;
+}
+
 /* The own values of a block. The same lanes read them before they write its results: recv may be the own shard. */
 DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct result &result, uint32_t block,
                                 uint32_t lane, float *stage) {
@@ -322,17 +330,14 @@ DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct 
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: foreign sum, own values, exceptions. True if a sum without exceptions is too large. */
+/* Writes a block's results: foreign sum, own values, exceptions. True if one of the lane's is not finite. */
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage) {
   const uint32_t count = count_of(call, block);
-  bool large = false;
   float x[EACH];
   elements_convert(own, call.dtype, x);
-  UNROLL_FOR (uint32_t i = 0; i < EACH; i++) {
+  UNROLL_FOR (uint32_t i = 0; i < EACH; i++)
     x[i] = sum[i] + call.scale * x[i];
-    large |= place_of(lane, i) < count && tagc_is_exception(tagc_bits_of(x[i]));
-  }
   if (result.exceptions && result.fits)
     add_exceptions(call, block, lane, x);
   finish(call, result.by_inverse, result.inverse, x);
@@ -340,7 +345,13 @@ DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result 
     x[i] = result.fits ? x[i] : tagc_float_of(TAGC_NAN_BITS);
   const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
   elements_store((char *)call.recv + at, call.dtype, lane, count, x, stage);
-  return large;
+  return has_nonfinite(call, lane, count, x);
+}
+
+/* Enters into the counts what a lane has seen of results. All lanes of a warp call it. */
+DEVICE void note_seen(const struct tagc_cuda_call &call, bool seen, uint32_t lane) {
+  if (__any_sync(ALL_LANES, seen) && lane == 0)
+    atomicOr(&call.counts->nonfinite_seen, 1u);
 }
 
 /* -- what a group finds out together ------------------------------------------------------------------------------- */

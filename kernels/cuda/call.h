@@ -33,7 +33,7 @@ struct tagc_counts {
   uint64_t selected, unrecovered, nonfinite, overflowed; /* added to: as in tagc_codec_stats */
   uint64_t dropped;                                      /* added to: void residuals */
   double residual_norm2;                 /* set by encode; summed in the grid's order: not the host's bits */
-  uint32_t nonfinite_seen, surplus_seen; /* set by decode: as in tagc_job */
+  uint32_t nonfinite_seen, surplus_seen; /* 0 after encode, added to by decode: as in tagc_job */
   uint32_t surplus_calls, denser;        /* set by end_call: surplus calls in a row; 1: once TAGC_SURPLUS_CALLS */
   uint64_t lost;                         /* added to: as in tagc_codec_stats */
   struct tagc_cuda_gate gate;            /* of the launch under way: the kernels of a slot run one after the other */

@@ -71,6 +71,12 @@ DEVICE void sort(struct tagc_exception *entry, uint32_t count) {
     }
 }
 
+/* Decode adds its flags to those of the call's chunks before. */
+DEVICE void begin_flags(const struct tagc_cuda_call &call) {
+  if (!call.continues)
+    call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
+}
+
 /* `found`: bits to add to state->found; the same in all of `groups`, of which this is one. */
 DEVICE void close(const struct tagc_cuda_call &call, uint32_t found, uint32_t group, uint32_t groups) {
   __shared__ uint64_t nonfinite[WARPS];
@@ -106,6 +112,7 @@ DEVICE void close(const struct tagc_cuda_call &call, uint32_t found, uint32_t gr
   call.counts->selected += call.state->selected;
   call.counts->nonfinite += exceptions;
   call.counts->residual_norm2 = sum + (call.continues ? call.counts->residual_norm2 : 0);
+  begin_flags(call);
 }
 
 /* At the end of a kernel that is alone in its step, by all threads of its groups: true in the last one. */
@@ -152,8 +159,8 @@ DEVICE struct told listen(const struct tagc_cuda_call &call) {
   return {1, __syncthreads_or(most > call.capacity) || out_of_order(call) ? 1u : 0u};
 }
 
-/* Enters that into the counts, and what the senders know of all shards, as far as it is in `heeded`. All threads of one
- * group of a launch call it. */
+/* Adds that to the counts, and what the senders know of all shards, as far as it is in `heeded`. All threads of one
+ * group of a launch call it; others may add what they see of results. */
 DEVICE void note_told(const struct tagc_cuda_call &call, const struct told &told, uint32_t heeded) {
   uint32_t anywhere = 0;
   for (uint32_t sender = threadIdx.x; sender < call.nranks; sender += blockDim.x)
@@ -163,8 +170,9 @@ DEVICE void note_told(const struct tagc_cuda_call &call, const struct told &told
   if (threadIdx.x > 0)
     return;
   call.counts->overflowed += told.bad;
-  call.counts->nonfinite_seen = (call.continues && call.counts->nonfinite_seen) || exception || told.bad > 0;
-  call.counts->surplus_seen = (call.continues && call.counts->surplus_seen) || surplus;
+  call.counts->surplus_seen |= surplus;
+  if (exception || told.bad > 0)
+    atomicOr(&call.counts->nonfinite_seen, 1u);
 }
 
 /* end_call of device.h. */

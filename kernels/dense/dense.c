@@ -241,26 +241,30 @@ static void add_senders(const struct sum *in, struct place place, float sum[BLOC
   }
 }
 
-/* Finishes an incomplete block, or one with exceptions, which are entry[0..count). */
-static void finish_by_hand(const struct sum *in, struct place place, const float sum[BLOCK],
+/* Finishes an incomplete block, or one with exceptions, which are entry[0..count). True if a result is not finite. */
+static bool finish_by_hand(const struct sum *in, struct place place, const float sum[BLOCK],
                            const struct tagc_exception *entry, size_t count) {
   const struct tagc_job *job = in->job;
   const enum tagc_dtype dtype = job->shape.dtype;
   const void *own = tagc_job_shard(job, job->rank);
+  bool seen = false;
   for (uint32_t i = 0; i < place.count; i++) {
     float x = sum[i] + job->scale * tagc_load(own, place.from + i, dtype);
     for (; count > 0 && entry->position == place.from + i; entry++, count--)
       x += tagc_float_of(entry->bits);
-    tagc_store_result(job->recv, place.from + i, dtype, x, job->divisor);
+    seen |= tagc_store_result(job->recv, place.from + i, dtype, x, job->divisor);
   }
+  return seen;
 }
 
-/* Goes block by block, and reads a block's own values before it writes results: recv may be the own shard. */
-static void decode_blocks(const struct sum *in, const struct tagc_exception *exception, size_t exceptions) {
+/* Goes block by block, and reads a block's own values before it writes results: recv may be the own shard. True if a
+ * result is not finite. */
+static bool decode_blocks(const struct sum *in, const struct tagc_exception *exception, size_t exceptions) {
   const struct tagc_job *job = in->job;
   const uint64_t n = job->shape.n;
   const size_t size = tagc_dtype_size(job->shape.dtype);
   const char *own = tagc_job_shard(job, job->rank);
+  bool seen = false;
   for (struct place place = first_place(n); place.from < n; place = next_block(place, n)) {
     _Alignas(64) float sum[BLOCK] = {0};
     size_t here = 0;
@@ -273,13 +277,16 @@ static void decode_blocks(const struct sum *in, const struct tagc_exception *exc
     while (here < exceptions && exception[here].position < place.from + place.count)
       here++;
     if (here > 0 || place.count < BLOCK)
-      finish_by_hand(in, place, sum, exception, here);
+      seen |= finish_by_hand(in, place, sum, exception, here);
     else
-      in->kernels->finish(sum, own + place.from * size, (char *)job->recv + place.from * size, in->result);
+      seen |= in->kernels->finish(sum, own + place.from * size, (char *)job->recv + place.from * size, in->result);
     exception += here;
     exceptions -= here;
   }
+  return seen;
 }
+
+static float with_one_nan(float x) { return x == x ? x : tagc_float_of(TAGC_NAN_BITS); }
 
 void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *job) {
   tagc_fpmode mode = tagc_fpmode_enter();
@@ -292,13 +299,13 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
     .job = job,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)job->rank),
     .parts = tagc_dense_parts_of(format, n),
-    .result = {.dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor},
+    .result = {.dtype = job->shape.dtype, .scale = with_one_nan(job->scale), .divisor = with_one_nan(job->divisor)},
   };
   size_t count;
   const bool fits = tagc_exceptions_collect(job, header->anywhere, exceptions, &count);
   job->surplus_seen = false; /* there is room for all, whatever messages claim */
   if (fits)
-    decode_blocks(&sum, exceptions, count);
+    job->nonfinite_seen |= decode_blocks(&sum, exceptions, count);
   else
     tagc_exceptions_overflow(job);
   tagc_fpmode_leave(mode);

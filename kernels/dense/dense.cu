@@ -114,10 +114,9 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
   const uint64_t rotation_key = tagc_rotation_key(call.seed, call.rank);
   const struct told told = listen(call);
   const struct result result = result_of(call, !told.bad, told.some > 0);
-  if (blockIdx.x == 0) {
+  bool seen = false;
+  if (blockIdx.x == 0)
     note_told(call, told, TAGC_ANYWHERE_EXCEPTION); /* there is room for all values, whatever messages claim */
-    end_decoded(call);
-  }
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += stride) {
     const struct rows own = result_fetch(call, result, block, lane, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -129,8 +128,11 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
     }
     if (steps<codec>::ROTATES)
       turn_back(sum, signs_of(rotation_key, block, lane), lane);
-    result_store(call, result, block, lane, sum, own, stage);
+    seen |= result_store(call, result, block, lane, sum, own, stage);
   }
+  note_seen(call, seen, lane);
+  if (call.ends && closes(call))
+    end_decoded(call);
 }
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */

@@ -68,7 +68,8 @@ struct tagc_dense_steps {
   void (*add)(float *sum, const uint16_t *scales, const uint8_t *codes);
 };
 
-/* The format of results. */
+/* The format of results. Factors that are NaN have no low bits: then no NaN has some that is rounded to bf16, and so no
+ * rounding carries into its sign. */
 struct tagc_dense_result {
   enum tagc_dtype dtype;
   float scale, divisor;
@@ -80,8 +81,8 @@ struct tagc_dense_kernels {
   bool (*has_exceptions)(const void *from, uint64_t n, enum tagc_dtype dtype, float scale);
   /* Turns a rotated sum back. */
   void (*turn_back)(float *sum, const uint64_t signs[TAGC_ROTATION_WORDS]);
-  /* Adds the own values of a whole block, divides, and writes. */
-  void (*finish)(const float *sum, const void *own, void *recv, struct tagc_dense_result result);
+  /* Adds the own values of a whole block, divides, and writes. True if a result is not finite. */
+  bool (*finish)(const float *sum, const void *own, void *recv, struct tagc_dense_result result);
   struct tagc_dense_steps codec[TAGC_DENSE_CODECS];
 };
 

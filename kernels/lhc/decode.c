@@ -140,6 +140,24 @@ static void output_all(const struct tagc_lhc_output *out, const struct tagc_exce
     output_line(out, complete, NULL, 0);
 }
 
+/* Could a result be infinite? A foreign sum is at most 2^31 units of its block; the rest is for rounding. */
+static bool may_overflow(const struct tagc_lhc_output *out, float own_most) {
+  float unit = 0;
+  for (uint32_t line = 0; line < out->geo->grid.lines; line += TAGC_GRID_BLOCK_LINES) {
+    const float its = out->units[out->exponents[line / TAGC_GRID_BLOCK_LINES]];
+    unit = its > unit ? its : unit;
+  }
+  return tagc_is_nonfinite((own_most + 0x1p31f * unit) / out->divisor * 1.001f, out->dtype);
+}
+
+/* The hot loop does not look: a few more instructions there cost up to a third of decode. */
+static bool has_nonfinite(const struct tagc_lhc_output *out) {
+  for (uint64_t i = 0; i < out->geo->grid.n; i++)
+    if (tagc_is_nonfinite(tagc_load(out->recv, i, out->dtype), out->dtype))
+      return true;
+  return false;
+}
+
 static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *geo, const struct tagc_lhc_state *state,
                           size_t exceptions) {
   job->stats->unrecovered += recover_stripes(job, geo, state);
@@ -165,6 +183,8 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
     .divisor = job->divisor,
   };
   output_all(&out, state->exceptions, exceptions);
+  if (!job->nonfinite_seen && may_overflow(&out, tagc_float_of(state->header->own_most)))
+    job->nonfinite_seen = has_nonfinite(&out);
 }
 
 void tagc_lhc_decode(struct tagc_job *job) {

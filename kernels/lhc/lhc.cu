@@ -543,6 +543,7 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc) {
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const uint8_t *exponents = lhc.exponents + lhc.exponent_bytes * call.rank;
   const struct result result = result_of(call);
+  bool seen = false;
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};
     const struct rows own = result_fetch(call, result, block, lane, stages[warp]);
@@ -550,8 +551,9 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc) {
     const bool sane = exponent >= TAGC_LHC_LEAST_EXPONENT && exponent < 250;
     if (result.fits) /* else there is nothing to add */
       sums_of(lhc, block, lane, sane ? tagc_lhc_unit(exponent, lhc.geo.counter_bits) : 0, sum);
-    result_store(call, result, block, lane, sum, own, stages[warp]);
+    seen |= result_store(call, result, block, lane, sum, own, stages[warp]);
   }
+  note_seen(call, seen, lane);
 }
 
 } // namespace lhc

@@ -21,6 +21,7 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out);
 struct tagc_lhc_header {
   double norm2;      /* of the residual */
   uint32_t anywhere; /* this rank's flags for the others (exceptions.h) */
+  uint32_t own_most; /* the largest magnitude of its own shard, as bits */
 };
 
 /* The contents of job->state. The lists live from prepare to encode; decode uses the same memory for the rest. */

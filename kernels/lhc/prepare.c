@@ -142,7 +142,8 @@ void tagc_lhc_encode(struct tagc_job *job) {
   struct tagc_lhc_state state;
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_assign_state(&state, &geo, job->state);
-  state.header->anywhere = tagc_exceptions_anywhere(job, state.header->anywhere | tagc_sparsify_own_exceptions(job));
+  state.header->own_most = tagc_sparsify_own_largest(job, &state.header->anywhere);
+  state.header->anywhere = tagc_exceptions_anywhere(job, state.header->anywhere);
   for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++) {
     if (shard != job->rank)
       lhc_encode_shard(job, &geo, &state, shard);

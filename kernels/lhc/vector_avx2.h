@@ -109,7 +109,7 @@ STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *
        i++, mask >>= 8, own = behind8(own, result.dtype), recv = (char *)recv + 8 * tagc_dtype_size(result.dtype)) {
     __m256i sum = spread8(sums, mask & 0xff);
     sums += __builtin_popcount(mask & 0xff);
-    finish_vector(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(unit)), own, recv, result);
+    finish_vector(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(unit)), own, recv, result, NULL);
   }
 }
 

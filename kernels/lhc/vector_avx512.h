@@ -93,7 +93,7 @@ STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *
   /* Loads a register first: to expand from memory takes Zen three times as long. */
   __asm__("" : "+v"(list));
   __m512i sum = _mm512_maskz_expand_epi32((__mmask16)mask, list);
-  finish_vector(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(unit)), own, recv, result);
+  finish_vector(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(unit)), own, recv, result, NULL);
 }
 
 #endif

@@ -65,7 +65,7 @@ STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *
   for (uint32_t i = 0; i < 16; i++)
     if (mask >> i & 1)
       sum[i] = (float)(int32_t)*sums++ * unit;
-  finish16(sum, own, recv, result);
+  finish16(sum, own, recv, result, NULL);
 }
 
 #endif

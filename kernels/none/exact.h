@@ -38,6 +38,11 @@ static inline TAGC_HD uint32_t tagc_exact_nan(enum tagc_dtype dtype) {
   return dtype == TAGC_FLOAT32 ? TAGC_NAN_BITS : dtype == TAGC_FLOAT16 ? 0x7e00u : TAGC_NAN_BITS >> 16;
 }
 
+/* True if these bits of the type are an infinity or a NaN. */
+static inline TAGC_HD bool tagc_exact_is_nonfinite(uint32_t bits, enum tagc_dtype dtype) {
+  return (bits & tagc_exact_infinity(dtype)) == tagc_exact_infinity(dtype);
+}
+
 /* -- sums in fp64 -------------------------------------------------------------------------------------------------- */
 
 /* The bits of a double below the 24 highest ones of its mantissa, or the 26 highest ones for fp32. */

@@ -113,7 +113,7 @@ static void add_sums(const struct tagc_levels_message *message, uint64_t i, stru
     tagc_exact_add(sum, message->terms[e]);
 }
 
-uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
+bool tagc_levels_write_exact(const struct tagc_job *job, uint64_t i) {
   struct tagc_exact sum = {0};
   for (int host = 0; host < job->shape.nranks; host++) {
     if (tagc_levels_has_sums(job, host)) {
@@ -124,15 +124,19 @@ uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i) {
     for (int l = 0; l < job->shape.local; l++)
       tagc_exact_add(&sum, tagc_load(tagc_levels_values(job, host, l), i, job->shape.dtype));
   }
-  return tagc_exact_round(&sum, (uint32_t)job->divisor, job->shape.dtype);
+  const uint32_t bits = tagc_exact_round(&sum, (uint32_t)job->divisor, job->shape.dtype);
+  ((uint16_t *)job->recv)[i] = (uint16_t)bits;
+  return tagc_exact_is_nonfinite(bits, job->shape.dtype);
 }
 
-/* The elements that have entries in a message: the vectors have left these out. */
-static void complete_sums(const struct tagc_job *job, int host) {
+/* The elements that have entries in a message: the vectors have left these out. True if a result is not finite. */
+static bool complete_sums(const struct tagc_job *job, int host) {
   const struct tagc_levels_message message = tagc_levels_parts(job->shape.n, tagc_levels_message_of(job, host));
+  bool seen = false;
   for (uint32_t e = 0; e < tagc_levels_entries(&message); e++)
     if (message.places[e] < job->shape.n && (e == 0 || message.places[e] != message.places[e - 1]))
-      ((uint16_t *)job->recv)[message.places[e]] = (uint16_t)tagc_levels_exact_sum(job, message.places[e]);
+      seen |= tagc_levels_write_exact(job, message.places[e]);
+  return seen;
 }
 
 static bool are_exceptional(const float *values, uint64_t count) {
@@ -165,7 +169,7 @@ void tagc_levels_decode(struct tagc_job *job) {
   job->nonfinite_seen |= TAGC_OF_VARIANT(tagc_none)->exact_levels(job);
   for (int host = 0; host < job->shape.nranks; host++)
     if (tagc_levels_has_sums(job, host))
-      complete_sums(job, host);
+      job->nonfinite_seen |= complete_sums(job, host);
   tagc_fpmode_leave(mode);
 }
 

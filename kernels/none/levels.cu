@@ -120,7 +120,7 @@ DEVICE void close_messages(const struct tagc_levels_call &levels) {
   call.state->fits = 1;
   call.counts->selected += call.selected;
   call.counts->residual_norm2 = 0;
-  call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
+  begin_flags(call);
 }
 
 /* Writes the entries of a block, the first of which is entry `at`: a half of the block after the other. */
@@ -257,13 +257,11 @@ DEVICE void decode_hosts(const struct tagc_levels_call &levels) {
       mend_results(lane, wrong, x, stages[warp], [&](uint32_t bit, struct tagc_exact *exact) {
         return sum_of_all(levels, (uint64_t)block * BLOCK + place_of_bit(lane, bit), exact);
       });
+    seen |= has_nonfinite(call, lane, count, x);
     elements_store((char *)call.recv + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, x,
                    stages[warp]);
   }
-  if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.counts->nonfinite_seen, 1u);
-  if (call.ends && closes(call))
-    end_decoded(call);
+  note_seen(call, seen, lane);
 }
 
 DEVICE bool has_entry(const struct tagc_levels_call &levels, uint32_t host, uint32_t at) {
@@ -276,6 +274,7 @@ DEVICE bool has_entry(const struct tagc_levels_call &levels, uint32_t host, uint
 DEVICE void complete_results(const struct tagc_levels_call &levels) {
   __shared__ struct tagc_exact rooms[TAGC_CUDA_THREADS];
   const struct tagc_cuda_call &call = levels.call;
+  bool seen = false;
   for (uint32_t host = blockIdx.y; host < call.nranks; host += gridDim.y) {
     const struct tagc_levels_message message = message_from(levels, host);
     const uint32_t entries = *message.count == TAGC_LEVELS_FULL ? 0 : tagc_levels_entries(&message);
@@ -285,9 +284,13 @@ DEVICE void complete_results(const struct tagc_levels_call &levels) {
       for (uint32_t earlier = 0; first && earlier < host; earlier++)
         first = !has_entry(levels, earlier, at);
       if (first)
-        tagc_store(call.recv, at, (enum tagc_dtype)call.dtype, sum_of_all(levels, at, &rooms[threadIdx.x]));
+        seen |=
+          tagc_store_result(call.recv, at, (enum tagc_dtype)call.dtype, sum_of_all(levels, at, &rooms[threadIdx.x]), 1);
     }
   }
+  note_seen(call, seen, threadIdx.x % LANES);
+  if (call.ends && closes(call))
+    end_decoded(call);
 }
 
 ENTRY(tagc_hosts_add, tagc_levels_call, 2, add_values(call));

@@ -122,8 +122,8 @@ const void *tagc_levels_own_values(const struct tagc_job *job, int shard, int lo
 /* Adds element i of a shard where fp32 may not: sets its sum, and lists its terms. */
 void tagc_levels_add(const struct tagc_job *job, int shard, uint64_t i, const struct tagc_levels_message *to);
 
-/* The bits of element i of the result. */
-uint32_t tagc_levels_exact_sum(const struct tagc_job *job, uint64_t i);
+/* Writes element i of the result. True if it is not finite. */
+bool tagc_levels_write_exact(const struct tagc_job *job, uint64_t i);
 
 /* As in struct tagc_codec. */
 void tagc_levels_encode(struct tagc_job *job);

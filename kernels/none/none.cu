@@ -56,8 +56,7 @@ DEVICE void close_none(const struct tagc_cuda_call &call) {
   call.counts->selected += call.selected;
   call.counts->dropped += !call.continues && tagc_residual_dropped(&call);
   call.counts->residual_norm2 = sum + (call.continues ? call.counts->residual_norm2 : 0);
-  if (!call.continues)
-    call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
+  begin_flags(call);
 }
 
 DEVICE void encode_none(const struct tagc_cuda_call &call) {
@@ -104,8 +103,7 @@ DEVICE void decode_none(const struct tagc_cuda_call &call) {
     }
     seen |= result_store(call, result, block, lane, sum, own, stage);
   }
-  if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: no message has flags */
+  note_seen(call, seen, lane); /* of this shard only: no message has flags */
   if (call.ends && closes(call))
     end_decoded(call);
 }

@@ -10,8 +10,8 @@
 bool tagc_none_layout(const struct tagc_shape *shape, struct tagc_layout *out);
 void tagc_none_encode(struct tagc_job *job);
 
-/* Decodes a shard: compiled once per instruction set, the same bits from each. Returns true if a value of 2^120 or
- * more, an infinity or a NaN was there: in the sum (rank_order), or among the values of a rank (exact). */
+/* Decodes a shard: compiled once per instruction set, the same bits from each. Returns true if a result is not
+ * finite, or (exact) if a value of a rank was 2^120 or more, an infinity or a NaN. */
 struct tagc_none_sums {
   bool (*rank_order)(const struct tagc_job *job);
   bool (*exact)(const struct tagc_job *job);

@@ -67,10 +67,10 @@ DEVICE void decode_precise(const struct tagc_cuda_call &call) {
           mine = bit == 1u << i ? own[i] : mine;
         return whole_sum(call, (uint64_t)block * BLOCK + place_of_bit(lane, bit), mine, exact);
       });
+    seen |= has_nonfinite(call, lane, count_of(call, block), x);
     elements_store((char *)call.recv + at, call.dtype, lane, count_of(call, block), x, stage);
   }
-  if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.counts->nonfinite_seen, 1u); /* of this shard only: no message has flags */
+  note_seen(call, seen, lane); /* of this shard only: no message has flags */
   if (call.ends && closes(call))
     end_decoded(call);
 }

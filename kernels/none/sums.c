@@ -65,10 +65,11 @@ static TAGC_SPECIALISED bool rank_order_as(const struct tagc_job *job, enum tagc
       if (sender != job->rank)
         sum = v16_add(sum, load_some(message_of(job, sender), i, count, dtype));
     sum = v16_add(sum, v16_mul(scale, load_some(own, i, count, dtype)));
-    most = v16i_max(most, v16_magnitudes(sum));
-    store_some(job->recv, i, count, dtype, v16_one_nan(v16_div(sum, divisor)));
+    const struct v16 result = v16_div(sum, divisor);
+    most = v16i_max(most, v16_magnitudes(result));
+    store_some(job->recv, i, count, dtype, v16_one_nan(result));
   }
-  return v16i_largest(most) >= TAGC_EXCEPTION_BITS;
+  return v16i_largest(most) >= tagc_infinite_bits(dtype);
 }
 
 static bool sum_in_rank_order(const struct tagc_job *job) {
@@ -90,13 +91,16 @@ static ALWAYS_INLINE struct v16 own_as_sent(struct v16 x, float scale, enum tagc
   return v16_load_as(sent, dtype);
 }
 
-/* What the vectors do not round correctly, element by element. */
-static void repair(const struct tagc_job *job, uint64_t i, uint32_t count, const float own[TAGC_LANES]) {
+/* What the vectors do not round correctly, element by element. True if a result is not finite. */
+static bool repair(const struct tagc_job *job, uint64_t i, uint32_t count, const float own[TAGC_LANES]) {
   const size_t size = tagc_dtype_size(job->shape.dtype);
+  bool seen = false;
   for (uint32_t t = 0; t < count; t++) {
     const uint32_t bits = tagc_none_exact_sum(job, i + t, own[t]);
+    seen |= tagc_exact_is_nonfinite(bits, job->shape.dtype);
     memcpy((uint8_t *)job->recv + (i + t) * size, &bits, size);
   }
+  return seen;
 }
 
 static ALWAYS_INLINE struct v16 round_sum(struct v16d sum, struct tagc_exact_quotient by, enum tagc_dtype dtype) {
@@ -154,7 +158,8 @@ static TAGC_SPECIALISED bool exact_as(const struct tagc_job *job, enum tagc_dtyp
   const void *own_shard = tagc_job_shard(job, job->rank);
   const struct tagc_exact_quotient by = quotient_of(job);
   const uint32_t span = tagc_exact_span((uint32_t)job->shape.nranks, dtype);
-  struct v16i met = v16i_all(0);
+  struct v16i met = v16i_all(0), most = v16i_all(0); /* of values, of results */
+  bool seen = false;
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
     const struct v16 own = own_as_sent(load_some(own_shard, i, count, dtype), job->scale, dtype);
@@ -166,19 +171,20 @@ static TAGC_SPECIALISED bool exact_as(const struct tagc_job *job, enum tagc_dtyp
         wide_add(&sums, load_some(message_of(job, sender), i, count, dtype));
     met = v16i_max(met, sums.most);
     if (__builtin_expect(wide_round(&sums, span, by, dtype, &result), 1)) {
+      most = v16i_max(most, v16_magnitudes(result));
       store_some(job->recv, i, count, dtype, result);
       continue;
     }
     float each[TAGC_LANES];
     v16_store(each, own);
-    repair(job, i, count, each);
+    seen |= repair(job, i, count, each);
   }
-  return v16i_largest(met) >= TAGC_EXCEPTION_BITS;
+  return seen || v16i_largest(met) >= TAGC_EXCEPTION_BITS || v16i_largest(most) >= tagc_infinite_bits(dtype);
 }
 
-/* Sets the highest bit of lanes whose value is an exception. */
-static ALWAYS_INLINE struct v16i note_exceptions(struct v16i met, struct v16 x) {
-  return v16i_or(met, v16i_add(v16_magnitudes(x), v16i_all(HIGHEST_BIT - TAGC_EXCEPTION_BITS)));
+/* Sets the highest bit of lanes whose magnitude (as bits) is `least` or more. */
+static ALWAYS_INLINE struct v16i note_from(uint32_t least, struct v16i met, struct v16 x) {
+  return v16i_or(met, v16i_add(v16_magnitudes(x), v16i_all(HIGHEST_BIT - least)));
 }
 
 /* Two ranks, 16 bits: fp32 has 2 p + 2 bits or more, so that rounding to it before changes no result (precise.c). Adds
@@ -194,7 +200,8 @@ static TAGC_SPECIALISED bool pairs_between(const struct tagc_job *job, uint64_t 
     const struct v16 other = load_some(other_shard, i, count, dtype);
     /* Halved before, lest the sum of an average overflow. Zero makes +0 of -0. */
     const struct v16 sum = mean ? v16_add(v16_mul(half, own), v16_mul(half, other)) : v16_add(own, other);
-    met = note_exceptions(note_exceptions(met, own), other);
+    met = note_from(TAGC_EXCEPTION_BITS, note_from(TAGC_EXCEPTION_BITS, met, own), other);
+    met = note_from(tagc_infinite_bits(dtype), met, sum);
     store_some(job->recv, i, count, dtype, v16_one_nan(v16_add(sum, zero)));
   }
   return v16i_largest(met) >= HIGHEST_BIT;
@@ -244,7 +251,8 @@ static ALWAYS_INLINE void add_tile(const uint16_t *own, const uint16_t *other, u
   }
 }
 
-/* Tile by tile. One with exceptions goes the longer way, like the rest of the shard. */
+/* Tile by tile: a sum of two without exceptions is finite. One with exceptions goes the longer way, like the rest of
+ * the shard. */
 static TAGC_SPECIALISED bool bf16_pairs(const struct tagc_job *job, bool mean) {
   const uint16_t *own = tagc_job_shard(job, job->rank), *other = message_of(job, 1 - job->rank);
   uint16_t *const recv = job->recv;
@@ -324,7 +332,8 @@ static ALWAYS_INLINE void wide_add_host(const struct tagc_job *job, int host, ui
 static TAGC_SPECIALISED bool levels_as(const struct tagc_job *job, enum tagc_dtype dtype) {
   const struct tagc_exact_quotient by = quotient_of(job);
   const uint32_t span = tagc_exact_span((uint32_t)(job->shape.nranks * job->shape.local), TAGC_FLOAT32);
-  struct v16i met = v16i_all(0);
+  struct v16i met = v16i_all(0), most = v16i_all(0); /* of values, of results */
+  bool seen = false;
   for (uint64_t i = 0; i < job->shape.n; i += TAGC_LANES) {
     const uint32_t count = part_count(job, i);
     struct wide_sums sums = wide_begin();
@@ -332,12 +341,15 @@ static TAGC_SPECIALISED bool levels_as(const struct tagc_job *job, enum tagc_dty
     for (int host = 0; host < job->shape.nranks; host++)
       wide_add_host(job, host, i, count, dtype, &sums);
     met = v16i_max(met, sums.most);
-    const bool exact = wide_round(&sums, span, by, dtype, &result);
-    store_some(job->recv, i, count, dtype, result);
-    for (uint32_t t = 0; t < count && !exact; t++)
-      ((uint16_t *)job->recv)[i + t] = (uint16_t)tagc_levels_exact_sum(job, i + t);
+    if (__builtin_expect(wide_round(&sums, span, by, dtype, &result), 1)) {
+      most = v16i_max(most, v16_magnitudes(result));
+      store_some(job->recv, i, count, dtype, result);
+      continue;
+    }
+    for (uint32_t t = 0; t < count; t++)
+      seen |= tagc_levels_write_exact(job, i + t);
   }
-  return v16i_largest(met) >= TAGC_EXCEPTION_BITS;
+  return seen || v16i_largest(met) >= TAGC_EXCEPTION_BITS || v16i_largest(most) >= tagc_infinite_bits(dtype);
 }
 
 static bool sum_levels(const struct tagc_job *job) {

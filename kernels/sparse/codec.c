@@ -160,7 +160,8 @@ static void sparse_encode(struct tagc_job *job) {
   double norm2 = 0;
   parts_fill(&job->shape, &grid, &message);
   assign_state(&state, &job->shape, &grid, job->state);
-  *state.anywhere = tagc_sparsify_own_exceptions(job);
+  *state.anywhere = 0;
+  tagc_sparsify_own_largest(job, state.anywhere);
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
       norm2 += sparse_encode_shard(job, &grid, &message, &state, shard);

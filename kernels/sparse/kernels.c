@@ -111,16 +111,16 @@ static TAGC_SPECIALISED bool sum_blocks(const struct tagc_sparse_input *in, bool
   const char *own = tagc_element_of(tagc_job_shard(in->job, in->job->rank), from * BLOCK, result.dtype);
   char *recv = (char *)in->job->recv + from * BLOCK * tagc_dtype_size(result.dtype);
   const size_t step = LANES * tagc_dtype_size(result.dtype);
-  uint32_t seen = 0;
+  struct largest largest = largest_new();
   for (uint64_t block = from; block < to; block++) {
     float sum[BLOCK] = {0};
     sparse_add_block_typed(in, exact, block, sum);
     for (uint32_t i = 0; i < BLOCK; i += LANES, own += step, recv += step) {
       __builtin_prefetch(own + PREFETCH_BYTES);
-      seen |= finish16(sum + i, own, recv, result);
+      finish16(sum + i, own, recv, result, &largest);
     }
   }
-  return seen != 0;
+  return largest_end(&largest) >= tagc_infinite_bits(result.dtype);
 }
 
 static ALWAYS_INLINE bool sum_typed(const struct tagc_sparse_input *in, enum tagc_dtype dtype, uint64_t from,

@@ -47,10 +47,9 @@ static bool sum_block(const struct tagc_sparse_input *in, uint64_t block, const 
   sparse_kernels()->add(in, block, sum);
   for (uint64_t i = block * BLOCK; i < job->shape.n && i < (block + 1) * BLOCK; i++) {
     float x = sum[i % BLOCK] + job->scale * tagc_load(own, i, dtype);
-    seen |= tagc_is_exception(tagc_bits_of(x));
     for (; count > 0 && entry->position == i; entry++, count--)
       x += tagc_float_of(entry->bits);
-    tagc_store_result(job->recv, i, dtype, x, job->divisor);
+    seen |= tagc_store_result(job->recv, i, dtype, x, job->divisor);
   }
   return seen;
 }

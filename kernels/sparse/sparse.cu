@@ -348,8 +348,7 @@ DEVICE void sum_lists(const struct tagc_lists_call &lists) {
   bool seen = false;
   for (uint32_t tile = blockIdx.x * WARPS + warp; tile < lists.tiles; tile += gridDim.x * WARPS)
     sum_tile(lists, result, tile, lane, stages[warp], &seen);
-  if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.counts->nonfinite_seen, 1u);
+  note_seen(call, seen, lane);
 }
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ double tagc_sparse_pack(const struct tagc_sparse_message *message, const float *
                         uint32_t count, uint8_t *out);
 
 /* Sums the messages of job->message_in in rank order, then the own shard and the merged exceptions; writes job->recv.
- * Sets job->nonfinite_seen if a sum is too large. `cursors`: room for nranks - 1. Counts beyond a list are cut. */
+ * Sets job->nonfinite_seen if a result is not finite. `cursors`: room for nranks - 1. Counts beyond a list are cut. */
 void tagc_sparse_sum(struct tagc_job *job, const struct tagc_sparse_message *message, uint32_t *cursors,
                      const struct tagc_exception *exceptions, size_t count);
 

@@ -228,8 +228,9 @@ uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double l
   return full && left * 64 > chosen ? TAGC_ANYWHERE_SURPLUS : 0;
 }
 
-uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job) {
+uint32_t tagc_sparsify_own_largest(const struct tagc_job *job, uint32_t *anywhere) {
   const void *own = tagc_job_shard(job, job->rank);
-  const bool seen = tagc_sparsify_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
-  return seen ? TAGC_ANYWHERE_EXCEPTION : 0;
+  const uint32_t most = tagc_sparsify_kernels()->largest(own, job->shape.n, job->shape.dtype, job->scale);
+  *anywhere |= tagc_is_exception(most) ? TAGC_ANYWHERE_EXCEPTION : 0;
+  return most;
 }

@@ -71,8 +71,9 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard);
  * stripe, but they stay: a plain call would carry them. */
 uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left);
 
-/* TAGC_ANYWHERE_EXCEPTION if the own shard, which no codec touches, has exceptions: for tagc_exceptions_anywhere(). */
-uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job);
+/* The largest magnitude of the own shard, scaled, as bits; and, for tagc_exceptions_anywhere(),
+ * TAGC_ANYWHERE_EXCEPTION in *anywhere if it is an exception, as no codec touches that shard. */
+uint32_t tagc_sparsify_own_largest(const struct tagc_job *job, uint32_t *anywhere);
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */
 
@@ -109,7 +110,8 @@ struct tagc_sparsify_kernels {
   /* Moves the chosen values from the residual to the lists and the bitmap. Returns their number. */
   uint32_t (*select)(const struct tagc_sparsify_part *part, const struct tagc_sparsify_choice *choice);
 
-  bool (*has_exceptions)(const void *values, uint64_t n, enum tagc_dtype dtype, float scale);
+  /* The largest magnitude of the scaled values, as bits. */
+  uint32_t (*largest)(const void *values, uint64_t n, enum tagc_dtype dtype, float scale);
 };
 
 extern const struct tagc_sparsify_kernels tagc_sparsify_plain, tagc_sparsify_avx2, tagc_sparsify_avx512;

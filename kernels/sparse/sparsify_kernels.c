@@ -304,19 +304,22 @@ static uint32_t select_values(const struct tagc_sparsify_part *part, const struc
   return count;
 }
 
-static bool values_have_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype, float scale) {
+static uint32_t largest_of_values(const void *values, uint64_t n, enum tagc_dtype dtype, float scale) {
   struct tagc_sparsify_input input = {.dtype = dtype, .residual_empty = true, .scale = scale};
+  struct largest largest = largest_new();
   uint64_t i = 0;
-  uint32_t seen = 0;
   if (dtype == TAGC_FLOAT32)
     for (; i + 16 <= n; i += 16)
-      seen |= exceptions16((const float *)values + i, input);
+      largest16((const float *)values + i, input, &largest);
   else
     for (; i + 16 <= n; i += 16)
-      seen |= exceptions16((const uint16_t *)values + i, input);
-  for (; i < n; i++)
-    seen |= tagc_is_exception(tagc_bits_of(scale * tagc_load(values, i, dtype)));
-  return seen != 0;
+      largest16((const uint16_t *)values + i, input, &largest);
+  uint32_t most = largest_end(&largest);
+  for (; i < n; i++) {
+    const uint32_t magnitude = tagc_bits_of(scale * tagc_load(values, i, dtype)) & 0x7fffffffu;
+    most = magnitude > most ? magnitude : most;
+  }
+  return most;
 }
 
 const struct tagc_sparsify_kernels TAGC_SIMD_TABLE(tagc_sparsify) = {
@@ -328,5 +331,5 @@ const struct tagc_sparsify_kernels TAGC_SIMD_TABLE(tagc_sparsify) = {
   .count_residual = count_residual,
   .filter = filter,
   .select = select_values,
-  .has_exceptions = values_have_exceptions,
+  .largest = largest_of_values,
 };

@@ -205,13 +205,28 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   return kept;
 }
 
-STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
-  const __m256i most = _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1);
+struct largest {
+  __m256i lanes;
+};
+
+STEP struct largest largest_new(void) { return (struct largest){_mm256_setzero_si256()}; }
+
+STEP void largest_include(struct largest *largest, __m256 x) {
+  largest->lanes = _mm256_max_epi32(largest->lanes, magnitude8(x));
+}
+
+STEP uint32_t largest_end(const struct largest *largest) {
+  uint32_t lane[8], most = 0;
+  _mm256_storeu_si256((__m256i *)lane, largest->lanes);
+  for (uint32_t i = 0; i < 8; i++)
+    most = lane[i] > most ? lane[i] : most;
+  return most;
+}
+
+STEP void largest16(const void *send, struct tagc_sparsify_input input, struct largest *largest) {
   __m256 scale = _mm256_set1_ps(input.scale);
-  __m256 low = _mm256_mul_ps(scale, load8(send, input.dtype));
-  __m256 high = _mm256_mul_ps(scale, load8(behind8(send, input.dtype), input.dtype));
-  __m256i seen = _mm256_or_si256(_mm256_cmpgt_epi32(magnitude8(low), most), _mm256_cmpgt_epi32(magnitude8(high), most));
-  return !_mm256_testz_si256(seen, seen);
+  largest_include(largest, _mm256_mul_ps(scale, load8(send, input.dtype)));
+  largest_include(largest, _mm256_mul_ps(scale, load8(behind8(send, input.dtype), input.dtype)));
 }
 
 STEP __m256i mul_hi32(__m256i a, __m256i b) {
@@ -231,19 +246,21 @@ STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32
   }
 }
 
-STEP uint32_t finish_vector(__m256 sum, const void *own, void *recv, struct tagc_result_format result) {
+STEP void finish_vector(__m256 sum, const void *own, void *recv, struct tagc_result_format result,
+                        struct largest *largest) {
   const __m256 divisor = _mm256_set1_ps(result.divisor), nan = _mm256_castsi256_ps(_mm256_set1_epi32(TAGC_NAN_BITS));
   __m256 x = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_set1_ps(result.scale), load8(own, result.dtype)));
-  __m256i seen = _mm256_cmpgt_epi32(magnitude8(x), _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1));
   x = result.by_inverse ? _mm256_mul_ps(x, divisor) : _mm256_div_ps(x, divisor);
+  if (largest)
+    largest_include(largest, x);
   store8(recv, result, _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
-  return !_mm256_testz_si256(seen, seen);
 }
 
-STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
+STEP void finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result,
+                   struct largest *largest) {
   const size_t half = 8 * tagc_dtype_size(result.dtype);
-  uint32_t seen = finish_vector(_mm256_loadu_ps(sum), own, recv, result);
-  return seen | finish_vector(_mm256_loadu_ps(sum + 8), behind8(own, result.dtype), (char *)recv + half, result);
+  finish_vector(_mm256_loadu_ps(sum), own, recv, result, largest);
+  finish_vector(_mm256_loadu_ps(sum + 8), behind8(own, result.dtype), (char *)recv + half, result, largest);
 }
 
 STEP void stream_end(void) { _mm_sfence(); }

@@ -150,9 +150,20 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   return (uint32_t)__builtin_popcount(chosen);
 }
 
-STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
-  __m512 v = _mm512_mul_ps(_mm512_set1_ps(input.scale), load16(send, input.dtype));
-  return _mm512_cmpge_epu32_mask(magnitude16(v), _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
+struct largest {
+  __m512i lanes;
+};
+
+STEP struct largest largest_new(void) { return (struct largest){_mm512_setzero_si512()}; }
+
+STEP void largest_include(struct largest *largest, __m512 x) {
+  largest->lanes = _mm512_max_epu32(largest->lanes, magnitude16(x));
+}
+
+STEP uint32_t largest_end(const struct largest *largest) { return _mm512_reduce_max_epu32(largest->lanes); }
+
+STEP void largest16(const void *send, struct tagc_sparsify_input input, struct largest *largest) {
+  largest_include(largest, _mm512_mul_ps(_mm512_set1_ps(input.scale), load16(send, input.dtype)));
 }
 
 STEP __m512i mul_hi32(__m512i a, __m512i b) {
@@ -173,18 +184,20 @@ STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32
   _mm512_storeu_si512(lines, _mm512_add_epi32(_mm512_mullo_epi32(local, all), place));
 }
 
-STEP uint32_t finish_vector(__m512 sum, const void *own, void *recv, struct tagc_result_format result) {
+STEP void finish_vector(__m512 sum, const void *own, void *recv, struct tagc_result_format result,
+                        struct largest *largest) {
   __m512 x = _mm512_add_ps(sum, _mm512_mul_ps(_mm512_set1_ps(result.scale), load16(own, result.dtype)));
-  uint32_t seen = _mm512_cmpge_epu32_mask(magnitude16(x), _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
   __m512 divisor = _mm512_set1_ps(result.divisor);
   x = result.by_inverse ? _mm512_mul_ps(x, divisor) : _mm512_div_ps(x, divisor);
+  if (largest)
+    largest_include(largest, x);
   __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
   store16(recv, result, _mm512_mask_mov_ps(x, nan, _mm512_castsi512_ps(_mm512_set1_epi32(TAGC_NAN_BITS))));
-  return seen;
 }
 
-STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
-  return finish_vector(_mm512_loadu_ps(sum), own, recv, result);
+STEP void finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result,
+                   struct largest *largest) {
+  finish_vector(_mm512_loadu_ps(sum), own, recv, result, largest);
 }
 
 STEP void stream_end(void) { _mm_sfence(); }

@@ -90,11 +90,29 @@ STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
   return kept;
 }
 
-STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input) {
-  uint32_t seen = 0;
+/* The largest magnitude of some values, as bits: NaNs are larger than infinities. */
+struct largest {
+  uint32_t lane[16];
+};
+
+STEP struct largest largest_new(void) { return (struct largest){{0}}; }
+
+STEP void largest_include(struct largest *largest, uint32_t i, float x) {
+  uint32_t magnitude = tagc_bits_of(x) & 0x7fffffffu;
+  largest->lane[i] = magnitude > largest->lane[i] ? magnitude : largest->lane[i];
+}
+
+STEP uint32_t largest_end(const struct largest *largest) {
+  uint32_t most = 0;
   for (uint32_t i = 0; i < 16; i++)
-    seen |= tagc_is_exception(tagc_bits_of(input.scale * tagc_load(send, i, input.dtype)));
-  return seen;
+    most = largest->lane[i] > most ? largest->lane[i] : most;
+  return most;
+}
+
+/* Includes scale*g. */
+STEP void largest16(const void *send, struct tagc_sparsify_input input, struct largest *largest) {
+  for (uint32_t i = 0; i < 16; i++)
+    largest_include(largest, i, input.scale * tagc_load(send, i, input.dtype));
 }
 
 /* The shard's lines of a stripe's ids. */
@@ -103,18 +121,17 @@ STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32
     lines[i] = tagc_grid_line(stripes, stripe, ids[i] / TAGC_GRID_LINE);
 }
 
-/* Adds the own values to the foreign sums; divides, rounds, writes. True if a sum is not finite, or nearly so. */
-STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result) {
-  uint32_t seen = 0;
+/* Adds the own values to the foreign sums; divides, rounds, writes. `largest` (NULL: nobody asks) includes the results.
+ */
+STEP void finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result,
+                   struct largest *largest) {
   for (uint32_t i = 0; i < 16; i++) {
     float x = sum[i] + result.scale * tagc_load(own, i, result.dtype);
-    seen |= tagc_is_exception(tagc_bits_of(x));
-    if (result.by_inverse)
-      tagc_store_result(recv, i, result.dtype, x * result.divisor, 1);
-    else
-      tagc_store_result(recv, i, result.dtype, x, result.divisor);
+    x = result.by_inverse ? x * result.divisor : x / result.divisor;
+    if (largest)
+      largest_include(largest, i, x);
+    tagc_store_result(recv, i, result.dtype, x, 1);
   }
-  return seen;
 }
 
 /* Ends a run of streaming stores. */

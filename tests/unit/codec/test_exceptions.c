@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Every codec with values that are not finite, or too large for it: they arrive at their places and touch nothing else.
- * Too many make that shard NaN and no other; every rank knows; the next call shows no trace. Further: one huge value
- * among tiny ones, and values too small for a codec, which stay in the residual or are counted.
+ * Too many make that shard NaN and no other; every rank knows; the next call shows no trace. Further: finite values
+ * whose result is infinite, one huge value among tiny ones, and values too small for a codec, which stay in the
+ * residual or are counted.
  */
 #include "tests/unit/codec/cases.h"
 #include "tests/unit/codec/reference.h"
@@ -175,6 +176,57 @@ static void check_third(const struct tagc_codec *codec, float value) {
   sim_free(&sim);
 }
 
+/* A value of the owner and one of each other rank, at one place: is what becomes of them infinite, without errors of a
+ * codec? */
+static const struct overflow {
+  enum tagc_dtype dtype;
+  int nranks;
+  float own, other, divisor;
+  bool infinite;
+} overflows[] = {
+  {TAGC_FLOAT16, 2, 40000, 40000, 1, true},
+  {TAGC_FLOAT16, 2, 40000, 40000, 2, false},
+  {TAGC_FLOAT16, 3, -40000, -40000, 1, true},
+  {TAGC_FLOAT16, 3, 60000, 60000, 2, true},
+  {TAGC_FLOAT16, 3, 60000, 60000, 3, false},
+  {TAGC_FLOAT16, 2, 65504, 16, 1, true},
+  {TAGC_FLOAT16, 2, 65504, 15, 1, false},
+  {TAGC_BFLOAT16, 2, 0x1p119f, 0x1p119f, 0x1p-8f, true},
+  {TAGC_BFLOAT16, 2, 0x1.fep118f, 0x1.fep118f, 0x1p-8f, false},
+  {TAGC_BFLOAT16, 2, 0x1.fep119f, 0x1.fep119f, 1, false},
+  {TAGC_FLOAT32, 2, -0x1p119f, -0x1p119f, 0x1p-8f, true},
+  {TAGC_FLOAT32, 2, 0x1.fffffep118f, 0x1.fffffep118f, 0x1p-8f, false},
+  {TAGC_FLOAT32, 3, 0x1p119f, 0x1p119f, 0x1.8p-8f, true},
+  {TAGC_FLOAT32, 2, 0x1p119f, 0x1p119f, 1, false},
+};
+
+/* The owner says what it stored, at the start, in the middle and at the end of a shard; the others know of nothing. */
+static void check_result(const struct tagc_codec *codec, const struct overflow *o, uint64_t n) {
+  const uint64_t places[] = {0, n / 2, n - 1};
+  int wrong = 0;
+  if (is(codec, "precise") && o->divisor < 1) /* it divides by whole numbers */
+    return;
+  for (int p = 0; p < 3; p++) {
+    struct sim sim = sim_for(codec, n, o->nranks, o->dtype);
+    case_fill(&sim, GAUSS);
+    for (int rank = 0; rank < o->nranks; rank++) {
+      sim_put(&sim, rank, 1, places[p], rank == 1 ? o->own : o->other);
+      sim.job[rank].divisor = o->divisor;
+    }
+    sim_step(&sim, 3);
+    for (int rank = 0; rank < o->nranks; rank++) {
+      bool infinite = false;
+      for (uint64_t i = 0; i < n; i++)
+        infinite |= !isfinite(sim_got(&sim, rank, i));
+      wrong += sim.job[rank].nonfinite_seen != infinite;
+      wrong += is_whole(codec) && infinite != (rank == 1 && o->infinite);
+    }
+    sim_free(&sim);
+  }
+  ok(wrong == 0, "%s: n=%llu W=%d type %d: the result of %g and %g, over %g, is known not to be finite if it is not",
+     codec->name, (unsigned long long)n, o->nranks, o->dtype, (double)o->own, (double)o->other, (double)o->divisor);
+}
+
 /* Three blocks of tiny values from rank 0 to rank 1, with a huge one in the second block. The blocks beside it are as
  * exact as without it. In its own block bf16 keeps all, and q8 those that reach half a step; q3 makes zeros of the half
  * block with it, and keeps the other half. q4 and q2 spread the huge
@@ -305,6 +357,10 @@ static void check_all(void) {
         for (int dtype = 0; dtype < 3; dtype++)
           check_places(*codec, sizes[size], 2 + (size + dtype) % 3, (enum tagc_dtype)dtype, values[v]);
     check_places(*codec, 1009, 64, TAGC_BFLOAT16, INFINITY);
+    for (size_t i = 0; i < sizeof overflows / sizeof *overflows; i++) {
+      check_result(*codec, &overflows[i], 40);
+      check_result(*codec, &overflows[i], 1009);
+    }
     for (int size = 1; size < 3 && !is_whole(*codec); size++) {
       check_too_many(*codec, sizes[size], (enum tagc_dtype)size, true);
       check_too_many(*codec, sizes[size], (enum tagc_dtype)size, false);

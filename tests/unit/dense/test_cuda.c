@@ -177,6 +177,18 @@ static void check_exceptions(void) {
       }
     ok(all, "exceptions %s", cases[i].what);
   }
+  bool all = true;
+  for (int codec = 0; codec < CODECS; codec++)
+    for (int most = 0; most < 2; most++) {
+      struct setting s = usual(codecs[codec]);
+      s.n = 4 * 2048 + 100;
+      s.dtype = TAGC_FLOAT16;
+      s.change = sums_too_large;
+      s.steps = 2;
+      s.decode_most = (uint32_t)most;
+      all &= same(&s);
+    }
+  ok(all, "sums that are too large, which one group of several sees");
   struct setting s = usual("bf16");
   s.n = 4096 * 41 + 3; /* room for 42: long enough for groups that append out of order */
   s.pattern = ZERO;

@@ -64,6 +64,19 @@ static void check_heard(enum dense_codec codec, int from, int to) {
   sim_free(&sim);
 }
 
+/* A factor with all bits set: results are the NaN of every codec, although rounding it to bf16 carries. */
+static void check_factor(enum dense_codec codec) {
+  struct sim sim = sim_new(dense_name[codec], N, 2, TAGC_BFLOAT16, 1000000);
+  uint64_t wrong = 0;
+  fill(&sim);
+  sim.job[1].scale = tagc_float_of(UINT32_MAX);
+  sim_step(&sim, 1);
+  for (uint64_t i = 0; i < N; i++)
+    wrong += ((const uint16_t *)sim.job[1].recv)[i] != TAGC_NAN_BITS >> 16;
+  ok(wrong == 0 && sim.job[1].nonfinite_seen, "%s: a factor that is NaN", dense_name[codec]);
+  sim_free(&sim);
+}
+
 static void check_overflow(enum dense_codec codec) {
   struct sim sim = sim_new(dense_name[codec], N, 2, TAGC_BFLOAT16, 1000000);
   const uint64_t capacity = tagc_exceptions_capacity(N);
@@ -133,6 +146,7 @@ static void check_all(void) {
     check_places((enum dense_codec)codec, -3.4028235e38f);
     check_heard((enum dense_codec)codec, 1, 2);
     check_heard((enum dense_codec)codec, 1, 1);
+    check_factor((enum dense_codec)codec);
     check_overflow((enum dense_codec)codec);
   }
 }

@@ -268,6 +268,11 @@ static void check_exceptions(void) {
     }
     ok(all, "exceptions %s", cases[i].what);
   }
+  struct setting s = usual();
+  s.dtype = TAGC_FLOAT16;
+  s.change = sums_too_large;
+  s.steps = 2;
+  ok(same_with_few(&s), "sums that are too large");
 }
 
 /* -- what cannot be peeled ----------------------------------------------------------------------------------------- */

@@ -136,19 +136,22 @@ static uint64_t count_wrong(const struct layout_of_ranks *r) {
   return wrong;
 }
 
-/* Owners that do not know of a value of 2^120 and more, or take others for it. Sums may reach it alone: by 16 values.
- */
+/* Owners that do not know of a value of 2^120 and more, or, at the end, of a result that is not finite; or that take
+ * others for it. Sums may reach 2^120 alone: by 16 values. */
 static int count_unaware(const struct layout_of_ranks *r) {
   int unaware = 0;
   for (int owner = 0; owner < r->hosts; owner++) {
     uint32_t most = 0;
+    bool infinite = false;
+    for (uint64_t i = 0; i < r->n; i++)
+      infinite |= !isfinite(tagc_load(result[owner], i, r->dtype));
     for (int rank = 0; rank < r->hosts * r->local; rank++)
       for (uint64_t i = 0; i < r->n; i++) {
         const uint32_t bits = tagc_bits_of(tagc_load(value[rank], (uint64_t)owner * r->n + i, r->dtype)) & 0x7fffffffu;
         most = bits > most ? bits : most;
       }
     const bool must = most >= TAGC_EXCEPTION_BITS, may = most >= TAGC_EXCEPTION_BITS - (4u << 23);
-    unaware += must ? !told[owner] || !knows[owner] : !may && (told[owner] || knows[owner]);
+    unaware += must ? !told[owner] || !knows[owner] : !may && (told[owner] > infinite || knows[owner] != infinite);
   }
   return unaware;
 }

@@ -272,6 +272,25 @@ static void check_families(bool brief) {
   }
 }
 
+/* Chunks are encoded while those before are decoded: what these have seen stays. */
+static void check_chunks(void) {
+  const struct setting s = {.hosts = 2, .local = 3, .n = 300, .dtype = TAGC_BFLOAT16, .divisor = 1, .family = NORMAL};
+  struct side side = {0};
+  struct tagc_codec_stats stats = {0};
+  struct tagc_counts counts = {.nonfinite_seen = 1};
+  bool kept[2];
+  start_side(&s, &side, 0, &stats);
+  MUST(cuMemcpyHtoD_v2(side.counts.base + GUARD, &counts, sizeof counts));
+  for (int first = 0; first < 2; first++) {
+    side.device.continues = !first;
+    encode_both(&s, &side, 0);
+    device_read(&counts, side.counts.base + GUARD, sizeof counts);
+    kept[first] = counts.nonfinite_seen;
+  }
+  end_side(&side);
+  ok(kept[0] && !kept[1], "a later chunk leaves what the ones before have seen, and a call begins anew");
+}
+
 /* The last of two groups ends a decode: it sees which specials all warps of the other one have seen. */
 static void check_two_groups(void) {
   const struct setting s = {.hosts = 2, .local = 2, .n = 2311, .dtype = TAGC_FLOAT16, .divisor = 1, .family = FAMILIES};
@@ -311,6 +330,7 @@ int main(int argc, char **argv) {
   }
   check_layout();
   check_families(brief);
+  check_chunks();
   check_two_groups();
   check_hostile();
   note("%llu bytes compared", (unsigned long long)compared);
