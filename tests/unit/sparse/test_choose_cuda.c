@@ -138,8 +138,9 @@ static uint64_t choose_on_host(struct both *b) {
   for (int number = 0; number < b->sim.shape.nranks; number++)
     if (number != b->job->rank)
       selected += choose_shard(b, number, &lists, residual);
-  const uint32_t anywhere = tagc_exceptions_anywhere(b->job, tagc_sparsify_own_exceptions(b->job));
-  (void)anywhere;
+  uint32_t anywhere = 0;
+  tagc_sparsify_own_largest(b->job, &anywhere);
+  (void)tagc_exceptions_anywhere(b->job, anywhere);
   free(residual);
   free(memory);
   return selected;
