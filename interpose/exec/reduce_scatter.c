@@ -156,6 +156,7 @@ static struct tagc_job reduce_job(const struct tagc_work *w) {
     .residual_empty = slot->state.residual_empty,
     .seed = reduce_seed(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
+    .nonfinite_before = comm->observed.nonfinite,
     .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats,
     .tally = slot->memory.tally,
     .health = comm->memory.health,

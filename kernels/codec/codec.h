@@ -81,6 +81,7 @@ struct tagc_job {
   bool residual_empty;       /* the residual's content is void: read it as zero (but write it) */
   uint64_t seed;             /* equal on all ranks, different every call */
   bool stochastic;           /* round by chance, which keeps the mean, and not to nearest; reproducible */
+  bool nonfinite_before;     /* in an earlier call of the cycle: messages tell others (with a tally: health) */
   bool beside;         /* the program's own work goes on meanwhile: a device leaves it most of itself. Changes no bit */
   uint8_t *exponents;  /* nranks x exponent_bytes */
   bool measured;       /* they are those of all ranks already: prepare leaves them alone */

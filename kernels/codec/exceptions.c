@@ -72,7 +72,7 @@ static struct tagc_exceptions *list_of(const struct tagc_job *job, uint8_t *mess
 }
 
 uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known) {
-  uint32_t anywhere = known;
+  uint32_t anywhere = known | (job->nonfinite_before ? TAGC_ANYWHERE_EXCEPTION : 0);
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank && list_of(job, job->message_out, shard)->count > 0)
       anywhere |= TAGC_ANYWHERE_EXCEPTION;

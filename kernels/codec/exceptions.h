@@ -6,7 +6,8 @@
  * Layout   The first part of a message, little-endian, padded with zeros to 16 bytes:
  *            uint32 count      number of exceptions; more than E: the shard comes out all NaN and the entries are zero
  *            uint32 anywhere   of all shards of the call, the same in all messages of a sender:
- *                                bit 0  the sender had an exception in some shard, its own included
+ *                                bit 0  the sender had an exception in some shard, its own included, or knows of an
+ *                                       earlier call of the cycle with a value or a result that is not finite
  *                                bit 1  it filled the capacity of a foreign shard (lhc: of a stripe of one), and left a
  *                                       good part behind: values too small to be sent as well as values without room
  *                              the other bits are zero, and ignored

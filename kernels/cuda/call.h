@@ -99,6 +99,11 @@ static inline TAGC_HD bool tagc_residual_dropped(const struct tagc_cuda_call *ca
          call->health->nonfinite[call->residual_cycle % TAGC_HEALTH_CYCLES] >= call->residual_cycle;
 }
 
+/* True if an earlier call of the cycle was not finite, as far as this rank knows. */
+static inline TAGC_HD bool tagc_nonfinite_before(const struct tagc_cuda_call *call) {
+  return call->health && call->health->nonfinite[call->cycle % TAGC_HEALTH_CYCLES] == call->cycle;
+}
+
 /* True if there is a residual to add to the gradient. */
 static inline TAGC_HD bool tagc_residual_counts(const struct tagc_cuda_call *call) {
   return call->residual && !call->residual_empty && !tagc_residual_dropped(call);

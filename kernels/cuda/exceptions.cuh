@@ -85,7 +85,8 @@ DEVICE void close(const struct tagc_cuda_call &call, uint32_t found, uint32_t gr
   for (uint32_t shard = threadIdx.x; shard < call.nranks; shard += blockDim.x)
     exceptions += shard == call.rank ? 0 : list_of(call.message_out, call, shard)->count;
   const uint32_t listed = __syncthreads_or(exceptions > 0) ? TAGC_ANYWHERE_EXCEPTION : 0;
-  const uint32_t anywhere = listed | found | call.state->found;
+  const uint32_t before = tagc_nonfinite_before(&call) ? TAGC_ANYWHERE_EXCEPTION : 0;
+  const uint32_t anywhere = listed | found | call.state->found | before;
   for (uint32_t shard = group * blockDim.x + threadIdx.x; shard < call.nranks; shard += groups * blockDim.x)
     if (shard != call.rank)
       list_of(call.message_out, call, shard)->anywhere = anywhere;

@@ -6,12 +6,13 @@
  *                           the residual, so over both the results add up to the gradients
  *   steps nonfinite STEPS   sparse gradients; some steps carry NaN and Inf, which come out at their places and leave no
  *                           trace in the next steps
+ *   steps overflow STEPS    dense gradients in fp16; in some steps a sum is infinite, in one shard of one unit
  *   steps hash STEPS        dense gradients; prints a hash of all results
  *   steps mixed STEPS       reduce-scatters in groups with other calls
  *   steps apart STEPS       ranks make the same calls in different ways: rank 0 makes each reduce-scatter in a group,
- * and only the root of a reduction passes a receive buffer steps another STEPS     sparse gradients; in the second half
- * all units are half as large, so the cycle is another steps disturbed STEPS   evaluation passes, accumulation, a
- * skipped unit and two communicators between the steps
+ *                           and only the root of a reduction passes a receive buffer
+ *   steps another STEPS     sparse gradients; in the second half all units are half as large: another cycle
+ *   steps disturbed STEPS   evaluation passes, accumulation, a skipped unit and two communicators between the steps
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
  */
@@ -182,6 +183,27 @@ static void nonfinite(uint64_t steps) {
   all_ok(good, "the steps after them, and the shards beside them, are exact");
 }
 
+/* ---- overflow ---------------------------------------------------------------------------------------------------- */
+
+static void overflow(uint64_t steps) {
+  const size_t at = (size_t)(nranks - 1) * sizes[UNITS - 1] + 5;
+  bool good = true;
+  for (uint64_t step = 0; step < steps; step++) {
+    const bool bad_step = step % 4 == 3;
+    for (int u = UNITS; u-- > 0;) {
+      uint16_t *half = (uint16_t *)gradient[u];
+      for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
+        half[i] = (uint16_t)(0x3c00 | (draw(seed_of(rank, step, u), i) & 0x83ff)); /* 1 to 2, of both signs */
+      if (bad_step && u == UNITS - 1)
+        half[at] = 0x78e2; /* 40000 */
+      CHECK(ncclReduceScatter(half, result[u], sizes[u], ncclFloat16, ncclSum, world, NULL));
+    }
+    norm();
+    good &= rank < nranks - 1 || (((uint16_t *)result[UNITS - 1])[5] == 0x7c00) == bad_step;
+  }
+  all_ok(good, "the sum is infinite in these steps");
+}
+
 /* ---- hash, mixed, disturbed -------------------------------------------------------------------------------------- */
 
 static void hash(uint64_t steps) {
@@ -292,14 +314,14 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(uint64_t steps);
-  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},      {"mixed", mixed},
-               {"apart", apart},       {"disturbed", disturbed}, {"another", another}};
+  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},       {"mixed", mixed},
+               {"apart", apart},       {"disturbed", disturbed}, {"another", another}, {"overflow", overflow}};
   void (*run)(uint64_t steps) = NULL;
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
       run = modes[i].run;
   if (!run) {
-    fprintf(stderr, "usage: steps conserve|nonfinite|hash|mixed|apart|disturbed|another STEPS\n");
+    fprintf(stderr, "usage: steps conserve|nonfinite|overflow|hash|mixed|apart|disturbed|another STEPS\n");
     return 2;
   }
   setlocale(LC_ALL, ""); /* the library's numbers must not follow */

@@ -227,6 +227,19 @@ static void check_result(const struct tagc_codec *codec, const struct overflow *
      codec->name, (unsigned long long)n, o->nranks, o->dtype, (double)o->own, (double)o->other, (double)o->divisor);
 }
 
+/* A rank that knows of an earlier call of the cycle tells the others, and no message has values for that. */
+static void check_earlier(const struct tagc_codec *codec) {
+  struct sim sim = sim_for(codec, 601, 3, TAGC_FLOAT16);
+  case_fill(&sim, GAUSS);
+  sim.job[2].nonfinite_before = true;
+  sim_step(&sim, 1);
+  const int seen = seen_by(&sim);
+  sim.job[2].nonfinite_before = false;
+  sim_step(&sim, 2);
+  ok(seen == 3 && sim.stats.nonfinite == 0 && seen_by(&sim) == 0, "%s: all hear of an earlier call", codec->name);
+  sim_free(&sim);
+}
+
 /* Three blocks of tiny values from rank 0 to rank 1, with a huge one in the second block. The blocks beside it are as
  * exact as without it. In its own block bf16 keeps all, and q8 those that reach half a step; q3 makes zeros of the half
  * block with it, and keeps the other half. q4 and q2 spread the huge
@@ -366,6 +379,7 @@ static void check_all(void) {
       check_too_many(*codec, sizes[size], (enum tagc_dtype)size, false);
     }
     if (!is_whole(*codec)) {
+      check_earlier(*codec);
       check_third(*codec, NAN);
       check_third(*codec, 1e38f);
     }

@@ -87,6 +87,9 @@ static void prepare_both(const struct setting *s, struct sim *sim, struct device
     host->stats = &ranks[r].stats;
     device->residual_empty = host->residual_empty;
     device->cycle = (uint64_t)step + 1;
+    if (host->nonfinite_before)
+      MUST(cuMemcpyHtoD_v2(ranks[r].health.base + GUARD + device->cycle * sizeof device->cycle, &device->cycle,
+                           sizeof device->cycle));
     twin_put(&ranks[r].send);
     if (sim->codec->prepare)
       sim->codec->prepare(host);
@@ -134,7 +137,7 @@ static bool ended_right(const struct sim *sim, const struct device_rank *rank, c
   struct tagc_health health;
   device_read(&health, rank->health.base + GUARD, sizeof health);
   return after->surplus_calls == (ends ? surplus : rank->before.surplus_calls) &&
-         health.nonfinite[cycle] == (ends && host->nonfinite_seen ? cycle : 0);
+         health.nonfinite[cycle] == (host->nonfinite_before || (ends && host->nonfinite_seen) ? cycle : 0);
 }
 
 /* A decode without a prepare before it: the next one must give the same result. */

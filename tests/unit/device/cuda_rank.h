@@ -129,6 +129,7 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   job->sketch_in = twin_at(&rank.sketch_in);
   job->state = twin_at(&rank.state);
   job->health = twin_at(&rank.health);
+  job->cycle = 1;
   job->residual_cycle = TAGC_HEALTH_CYCLES - 1; /* no step comes so far */
   job->ends = host->rank % 2 == 0;
   job->stats = NULL;

@@ -222,12 +222,16 @@ static void check_exceptions(void) {
 }
 
 /* Values that are no exceptions, but have a sum that is one. */
+static void one_knows(struct sim *sim) { sim->job[1].nonfinite_before = true; }
+
 static void check_sums(void) {
   struct setting s = usual();
   s.change = sums_too_large;
   s.dtype = TAGC_FLOAT16;
   s.nranks = 3;
   ok(same(&s), "a sum that is too large");
+  s.change = one_knows;
+  ok(same(&s), "an earlier call had one, as one rank knows");
 }
 
 /* -- what others send ---------------------------------------------------------------------------------------------- */
@@ -311,6 +315,7 @@ static void check_dropped(void) {
     case_fill(&sim, GAUSS);
     twin_put(&rank.send);
     sim.job[0].residual_empty = step < 6; /* step 4's residual is void in step 5, and that of step 5 is not */
+    sim.job[0].nonfinite_before = step == 4;
     rank.job.residual_empty = step == 4;
     rank.job.cycle = (uint64_t)step;
     rank.job.residual_cycle = (uint64_t)step - 1;
