@@ -449,6 +449,7 @@ static void beside(void) {
   job->beside = true;
   job->residual_empty = host->residual_empty = true;
   job->seed = host->seed = 5;
+  job->cycle = 1;
   host->stats = &sim.stats;
   sim.codec->encode(host);
   EXPECT(d->put(d, (void *)(uintptr_t)job->send, host->send, life_all_bytes(&sim.shape), stream));
