@@ -151,5 +151,5 @@ ENTRY(tagc_dense_encode_q2, tagc_dense_call, ROTATE_GROUPS, encode<TAGC_DENSE_Q2
 ENTRY(tagc_dense_decode_bf16, tagc_dense_call, 3, decode<TAGC_DENSE_BF16>(call));
 ENTRY(tagc_dense_decode_q8, tagc_dense_call, 4, decode<TAGC_DENSE_Q8>(call));
 ENTRY(tagc_dense_decode_q4, tagc_dense_call, TURN_GROUPS, decode<TAGC_DENSE_Q4>(call));
-ENTRY(tagc_dense_decode_q3, tagc_dense_call, 4, decode<TAGC_DENSE_Q3>(call));
+ENTRY(tagc_dense_decode_q3, tagc_dense_call, 3, decode<TAGC_DENSE_Q3>(call)); /* with 4 it spills */
 ENTRY(tagc_dense_decode_q2, tagc_dense_call, TURN_GROUPS, decode<TAGC_DENSE_Q2>(call));
