@@ -74,14 +74,7 @@ static void put_job(struct tagc_page *page) {
               tagc_page_count(tagc_sum_hosts(summary), "host", hosts));
 }
 
-static void put_lead(struct tagc_page *page) {
-  tagc_markup(page->file, "<p class=\"lead\">%s", page->ab.words);
-  if (page->ab.figures.outcome == TAGC_AB_NONE)
-    fputs(
-      " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
-      page->file);
-  fputs("</p>\n", page->file);
-}
+static void put_lead(struct tagc_page *page) { tagc_markup(page->file, "<p class=\"lead\">%s</p>\n", page->ab.words); }
 
 /* -- key numbers --------------------------------------------------------------------------------------------------- */
 
