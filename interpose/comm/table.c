@@ -307,7 +307,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   *status = ncclSuccess;
   if (comm)
     return comm;
-  if (!tagc_comm_is_known(handle)) {
+  if (!tagc_comm_add_expected(handle)) {
     *status = tagc_no_memory("a communicator");
     return NULL;
   }
@@ -428,12 +428,13 @@ bool tagc_comm_expects(ncclComm_t parent) {
   return any;
 }
 
-bool tagc_comm_is_known(ncclComm_t handle) {
+bool tagc_comm_add_expected(ncclComm_t handle) {
   struct expected *child = NULL;
   if (!handle || atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
     return true;
   pthread_rwlock_wrlock(&table_lock);
-  for (struct expected **at = &expected; *at && !child && !find_listed(handle);)
+  const bool listed = find_listed(handle) != NULL;
+  for (struct expected **at = &expected; *at && !child && !listed;)
     if (__atomic_load_n((*at)->where, __ATOMIC_ACQUIRE) == handle)
       child = take_child(at);
     else

@@ -37,7 +37,7 @@ bool tagc_comm_children_done(ncclComm_t parent, ncclResult_t status);
 /* Is some child of the parent expected? */
 bool tagc_comm_expects(ncclComm_t parent);
 /* Adds a handle that the program uses, if it is a child that is expected. False without memory. */
-bool tagc_comm_is_known(ncclComm_t handle);
+bool tagc_comm_add_expected(ncclComm_t handle);
 /* The agreement of a communicator's ranks, as far as it is known. */
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 /* The same, but asks for an unknown one (children inherit it) if the communicator is ready. Blocks (agree.h). */

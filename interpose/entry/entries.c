@@ -342,7 +342,7 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) 
   }
   ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
   if (status == ncclSuccess && watched() && comm &&
-      (!tagc_comm_is_known(comm) || !tagc_comm_children_done(comm, *error)))
+      (!tagc_comm_add_expected(comm) || !tagc_comm_children_done(comm, *error)))
     RETURN(tagc_no_memory("a communicator"));
   if (status == ncclSuccess && watched() && *error == ncclSuccess) {
     tagc_comm_has_succeeded(comm);

@@ -108,7 +108,7 @@ static struct comm_init from_parent(enum tagc_entry function, ncclComm_t parent,
   if (!watched())
     return init;
   if (parent)
-    tagc_comm_is_known(parent);
+    tagc_comm_add_expected(parent);
   init.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
   if (parent && function != TAGC_ENTRY_ncclCommGrow) /* joining ranks have agreed on nothing: all passes */
     init.agreement = tagc_comm_ask_agreement(parent, nccl);

@@ -15,8 +15,7 @@ static const double STANDS_OUT = 0.02; /* of a step: others wait for a rank this
 static const double ALL_OF_IT = 0.95;  /* of a step: with calls under way for longer, the time outside is unknown */
 static const double FAR_BEHIND = 0.2;  /* of the median step: a straggler is this far behind */
 
-/* A rank's time between its calls. NaN: its calls only enqueue, and their time under way is unknown, or fills the step.
- */
+/* A rank's time between its calls. NaN: these only enqueue, and their time under way is unknown, or fills the step. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step) {
   const bool sure = tagc_sum_step_exact(step);
   if (!rank->blocking && !sure &&

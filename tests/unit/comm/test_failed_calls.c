@@ -620,13 +620,13 @@ static void children(void) {
          tagc_comm_children_done(handles[0], ncclRemoteError);
   ok(good && is_forgotten(), "nor is it after a failure");
   child = handles[0];
-  good = tagc_comm_expect(handles[0], &child, false, true, &agreement) && tagc_comm_is_known(handles[0]);
+  good = tagc_comm_expect(handles[0], &child, false, true, &agreement) && tagc_comm_add_expected(handles[0]);
   struct tagc_comm *found = tagc_comm_find(handles[0]);
   ok(good && tagc_comm_expects(handles[0]) && found == comm, "a handle that is listed is no child");
   tagc_comm_release(found);
   tagc_comm_children_done(handles[0], ncclRemoteError);
   child = new;
-  good = tagc_comm_expect(handles[0], &child, true, true, &agreement) && tagc_comm_is_known(new);
+  good = tagc_comm_expect(handles[0], &child, true, true, &agreement) && tagc_comm_add_expected(new);
   ok(good && !tagc_comm_expects(handles[0]) && tagc_comm_listed(new).agreement.state == TAGC_AGREED_YES,
      "one that the program uses before its parent is asked is listed then");
   tagc_comm_drop(new);
