@@ -53,8 +53,8 @@ struct tagc_traffic tagc_forecast_sent(const struct tagc_forecast_call *call) {
     return message_traffic(call);
   if (call->function != TAGC_FORECAST_ALL_REDUCE)
     return tagc_plain_traffic(bytes / ranks, &call->hosts);
-  return tagc_ring_traffic(2 * bytes - (2 * bytes + ranks - 1) / ranks, &call->hosts); /* 2 (W-1)/W of it, rounded down
-                                                                                        */
+  /* 2 (W-1)/W of it, rounded down */
+  return tagc_ring_traffic(2 * bytes - (2 * bytes + ranks - 1) / ranks, &call->hosts);
 }
 
 /* True if they differ in nothing but how often they are made. */

@@ -152,11 +152,12 @@ bool tagc_forecast_hosts(const struct tagc_forecast_job *job, enum tagc_forecast
   } else if (stride < job->local) {
     hosts->local = job->local / stride < ranks ? job->local / stride : ranks;
     if (job->local % stride || ranks % hosts->local)
-      return why ? refuse_forecast(why,
-                                   "%d ranks a host: the %d ranks of a group (%s), one in %d, are not as many on each "
-                                   "of their hosts; expected is %d, or a multiple of it that holds a part of them",
-                                   job->local, ranks, tagc_forecast_group_name(group), stride, stride)
-                 : false;
+      return why
+               ? refuse_forecast(why,
+                                 "%d ranks a host: the %d ranks of a group (%s), one in %d, are not as many on each "
+                                 "of their hosts; expected is %d, or a multiple of it that holds an equal part of them",
+                                 job->local, ranks, tagc_forecast_group_name(group), stride, stride)
+               : false;
   }
   hosts->hosts = ranks / hosts->local;
   return true;
