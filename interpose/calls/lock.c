@@ -119,7 +119,7 @@ static void end_slots(struct tagc_comm *comm, struct tagc_former_lock *old) {
   comm->observed.cycles_before += comm->observed.cycle_number;
   comm->observed.lock_number++; /* calls held back in a group lose their slots */
   comm->observed.cycle_began_ns = 0;
-  comm->observed.reduced_cycle = comm->observed.gathered_cycle = 0;
+  comm->observed.reduced_cycle = comm->observed.gathered_cycle = comm->observed.nonfinite = 0;
   tagc_progress_reset(comm);
 }
 

@@ -12,14 +12,6 @@ _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC
                  (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM,
                "what signatures hold");
 
-/* A step with NaN or Inf leaves void residuals. */
-static void drop_nonfinite(struct tagc_comm *comm) {
-  for (size_t i = 0; i < comm->slot_count && comm->observed.nonfinite; i++)
-    if (comm->slots[i].state.residual_cycle == comm->observed.cycle_number)
-      tagc_slot_drop_residual(comm, i);
-  comm->observed.nonfinite = false;
-}
-
 /* May calls of the cycle that ends have been compressed? */
 static bool may_have_compressed(const struct tagc_comm *comm) {
   return comm->vote.held &&
@@ -85,7 +77,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const uint64_t now_ns = tagc_clock_ns();
   const bool disturbed = comm->observed.cycle_disturbed || !comm->observed.cycle_began_ns;
   const double step_ms = disturbed ? -1 : (double)(now_ns - comm->observed.cycle_began_ns) * 1e-6;
-  drop_nonfinite(comm);
+  tagc_slots_drop_nonfinite(comm);
   const enum tagc_ab_side window = account_step(comm, step_ms), side = account_cycle(comm);
   compare_step(comm, window, step_ms);
   if (number > 1)

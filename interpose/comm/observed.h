@@ -17,7 +17,7 @@ struct tagc_observed {
   uint64_t cycles_before;  /* of earlier locks: TAGC_SPARSITY goes on counting */
   bool in_sync;            /* the last call was */
   bool resync_pending;     /* some call was not, and since then no cycle has begun behind one that was */
-  bool nonfinite;          /* some rank's gradient of this cycle, or a result of this one, was not finite */
+  uint64_t nonfinite;      /* 1 + the last cycle in which some rank's gradient, or a result, was not finite; 0: none */
   bool cycle_disturbed;    /* its time is no measurement of a step */
   uint64_t reduced_cycle;  /* of the last compressed reduction; 0: of none since the lock */
   uint64_t gathered_cycle; /* likewise of all-gathers */

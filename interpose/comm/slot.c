@@ -98,6 +98,12 @@ void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i) {
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
+void tagc_slots_drop_nonfinite(struct tagc_comm *comm) {
+  for (size_t i = 0; i < comm->slot_count && comm->observed.nonfinite; i++)
+    if (comm->slots[i].state.residual_cycle + 1 == comm->observed.nonfinite)
+      tagc_slot_drop_residual(comm, i);
+}
+
 uint64_t tagc_comm_first_vote(const struct tagc_comm *comm) {
   return comm->vote.map_cycle + (comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
 }

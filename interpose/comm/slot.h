@@ -111,6 +111,8 @@ void tagc_comm_pass_slots(struct tagc_comm *comm);
 
 /* Drops the unsent values of slot i, and counts the drop. */
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i);
+/* Drops those that a cycle with NaN or Inf has left, once it has ended. */
+void tagc_slots_drop_nonfinite(struct tagc_comm *comm);
 
 /* The reason why no codec can handle the call, if other ranks may not see it; TAGC_REASON_NONE: none. */
 enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call);

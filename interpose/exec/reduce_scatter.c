@@ -156,7 +156,7 @@ static struct tagc_job reduce_job(const struct tagc_work *w) {
     .residual_empty = slot->state.residual_empty,
     .seed = reduce_seed(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
-    .nonfinite_before = comm->observed.nonfinite,
+    .nonfinite_before = comm->observed.nonfinite == call->cycle + 1,
     .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats,
     .tally = slot->memory.tally,
     .health = comm->memory.health,
@@ -465,9 +465,19 @@ static ncclResult_t reduce_hear(struct tagc_work *w) {
                          ask_density(w)));
 }
 
+/* A group may hold the next cycle's first calls, too: then the call's cycle has ended before it runs. */
+static void note_nonfinite(const struct tagc_work *w) {
+  struct tagc_comm *comm = w->call->comm;
+  if (!w->reduce.job.nonfinite_seen)
+    return;
+  comm->observed.nonfinite = w->call->cycle + 1;
+  if (w->call->cycle < comm->observed.cycle_number)
+    tagc_slots_drop_nonfinite(comm);
+}
+
 static void reduce_commit(struct tagc_work *w) {
-  w->call->comm->observed.nonfinite |= w->reduce.job.nonfinite_seen;
   commit_residual(w);
+  note_nonfinite(w);
   watch_density(w);
   reduce_account(w);
   tagc_loss_sample_slot(w->call, &w->reduce.job);

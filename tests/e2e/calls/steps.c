@@ -7,6 +7,7 @@
  *   steps nonfinite STEPS   sparse gradients; some steps carry NaN and Inf, which come out at their places and leave no
  *                           trace in the next steps
  *   steps overflow STEPS    dense gradients in fp16; in some steps a sum is infinite, in one shard of one unit
+ *   steps pairs STEPS       the same, but in the second half two steps share a group; both print a hash of all results
  *   steps hash STEPS        dense gradients; prints a hash of all results
  *   steps mixed STEPS       reduce-scatters in groups with other calls
  *   steps apart STEPS       ranks make the same calls in different ways: rank 0 makes each reduce-scatter in a group,
@@ -54,7 +55,7 @@ static void reduce_scatter(int unit, ncclComm_t comm) {
 }
 
 static void norm(void) {
-  float x = 1, sum;
+  static float x = 1, sum; /* a group may run it later */
   CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, world, NULL));
 }
 
@@ -103,6 +104,14 @@ static bool all_are_means(uint64_t step) {
   for (int u = 0; u < UNITS; u++)
     good &= are_means(u, step);
   return good;
+}
+
+/* Of the results of all ranks. */
+static void print_hash(uint64_t own) {
+  uint64_t all = 0;
+  CHECK(ncclAllReduce(&own, &all, 1, ncclUint64, ncclSum, world, NULL));
+  if (rank == 0)
+    printf("hash %016llx\n", (unsigned long long)all);
 }
 
 /* ---- conserve ---------------------------------------------------------------------------------------------------- */
@@ -185,24 +194,42 @@ static void nonfinite(uint64_t steps) {
 
 /* ---- overflow ---------------------------------------------------------------------------------------------------- */
 
-static void overflow(uint64_t steps) {
+static uint16_t *half_of(float *buffer, size_t i) { return (uint16_t *)buffer + i; }
+
+/* The sum is infinite in every fourth step. Two steps have buffers of their own, as they may go together. */
+static void overflow_steps(uint64_t steps, bool pairs) {
   const size_t at = (size_t)(nranks - 1) * sizes[UNITS - 1] + 5;
+  uint64_t h = 0;
   bool good = true;
   for (uint64_t step = 0; step < steps; step++) {
-    const bool bad_step = step % 4 == 3;
+    const bool bad_step = step % 4 == 2, second = step % 2, grouped = pairs && step >= steps / 2;
+    if (grouped && !second)
+      CHECK(ncclGroupStart());
     for (int u = UNITS; u-- > 0;) {
-      uint16_t *half = (uint16_t *)gradient[u];
+      uint16_t *half = half_of(gradient[u], second ? sizes[u] * (size_t)nranks : 0);
       for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
         half[i] = (uint16_t)(0x3c00 | (draw(seed_of(rank, step, u), i) & 0x83ff)); /* 1 to 2, of both signs */
       if (bad_step && u == UNITS - 1)
         half[at] = 0x78e2; /* 40000 */
-      CHECK(ncclReduceScatter(half, result[u], sizes[u], ncclFloat16, ncclSum, world, NULL));
+      CHECK(ncclReduceScatter(half, half_of(result[u], second ? sizes[u] : 0), sizes[u], ncclFloat16, ncclSum, world,
+                              NULL));
     }
     norm();
-    good &= rank < nranks - 1 || (((uint16_t *)result[UNITS - 1])[5] == 0x7c00) == bad_step;
+    if (grouped && second)
+      CHECK(ncclGroupEnd());
+    for (int u = 0; u < UNITS && second; u++)
+      for (size_t i = 0; i < 2 * sizes[u]; i++)
+        h = mix(h ^ *half_of(result[u], i));
+    for (size_t i = 0; i < 2 && second && rank == nranks - 1; i++)
+      good &= (*half_of(result[UNITS - 1], i * sizes[UNITS - 1] + 5) == 0x7c00) == (i == 0 && step % 4 == 3);
   }
   all_ok(good, "the sum is infinite in these steps");
+  print_hash(h);
 }
+
+static void overflow(uint64_t steps) { overflow_steps(steps, false); }
+
+static void pairs(uint64_t steps) { overflow_steps(steps, true); }
 
 /* ---- hash, mixed, disturbed -------------------------------------------------------------------------------------- */
 
@@ -215,10 +242,7 @@ static void hash(uint64_t steps) {
       for (size_t i = 0; i < sizes[u]; i++)
         h = mix(h ^ float_to_bits(result[u][i]));
   }
-  uint64_t all = 0;
-  CHECK(ncclAllReduce(&h, &all, 1, ncclUint64, ncclSum, world, NULL));
-  if (rank == 0)
-    printf("hash %016llx\n", (unsigned long long)all);
+  print_hash(h);
 }
 
 static void mixed(uint64_t steps) {
@@ -314,14 +338,15 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(uint64_t steps);
-  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},       {"mixed", mixed},
-               {"apart", apart},       {"disturbed", disturbed}, {"another", another}, {"overflow", overflow}};
+  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},
+               {"mixed", mixed},       {"apart", apart},         {"disturbed", disturbed},
+               {"another", another},   {"overflow", overflow},   {"pairs", pairs}};
   void (*run)(uint64_t steps) = NULL;
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
       run = modes[i].run;
   if (!run) {
-    fprintf(stderr, "usage: steps conserve|nonfinite|overflow|hash|mixed|apart|disturbed|another STEPS\n");
+    fprintf(stderr, "usage: steps conserve|nonfinite|overflow|pairs|hash|mixed|apart|disturbed|another STEPS\n");
     return 2;
   }
   setlocale(LC_ALL, ""); /* the library's numbers must not follow */
