@@ -5,7 +5,6 @@
  *   bash, zsh                            the same for its completions
  * Run while the manual is built, so it needs nothing that is made for the machine that the library is for.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,31 +32,11 @@ static const char *accepted(const struct tagc_option *o) {
   }
 }
 
-/* Limits that somebody may reach. */
-static void explain_limits(const struct tagc_option *o) {
-  switch (o->kind) {
-  case TAGC_OPTION_NUMBER:
-    if (o->max < UINT64_MAX)
-      printf("Accepted: %" PRIu64 " to %" PRIu64 ".\n", o->min, o->max);
-    else if (o->min)
-      printf("Accepted: %" PRIu64 " and more.\n", o->min);
-    break;
-  case TAGC_OPTION_BYTES:
-    if (o->max < UINT64_C(1) << 50)
-      printf("Accepted: up to %" PRIu64 "G.\n", o->max >> 30);
-    break;
-  case TAGC_OPTION_SCHEDULE:
-    printf("Accepted: 0 to 0.%06" PRIu64 ", and cycles from 2 to %d.\n", o->max, TAGC_SCHEDULE_LAST);
-    break;
-  case TAGC_OPTION_BUDGET: printf("Accepted: more than 0, up to an hour or 100%%.\n"); break;
-  default: break;
-  }
-}
-
 static void explain(const struct tagc_option *o) {
-  char preset[TAGC_OPTION_PRESET];
+  char preset[TAGC_OPTION_PRESET], limits[TAGC_RUN_LIMITS];
   wrapped(o->help);
-  explain_limits(o);
+  if (*tagc_run_limits(o, limits))
+    printf("Accepted: %s.\n", limits);
   if (*tagc_option_preset(o, preset))
     printf("Default: %s.\n", preset);
 }

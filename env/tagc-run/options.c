@@ -40,13 +40,16 @@ static const struct tagc_command_line command_line = {
 
 /* Adds the rows of the library's options. The library itself checks their values. */
 static void add_rows(void) {
-  static struct { char name[TAGC_RUN_NAME], old[TAGC_RUN_NAME], preset[TAGC_OPTION_PRESET]; } texts[TAGC_OPTION_COUNT];
+  static struct {
+    char name[TAGC_RUN_NAME], old[TAGC_RUN_NAME], preset[TAGC_OPTION_PRESET], limits[TAGC_RUN_LIMITS];
+  } texts[TAGC_OPTION_COUNT];
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     const struct tagc_option *option = &tagc_option_table[i];
     rows[OWN + i] = (struct tagc_argument){.name = tagc_run_name(option, texts[i].name) + 2,
                                            .value = tagc_run_value(option),
                                            .kind = TAGC_ARGUMENT_TEXT,
                                            .offset = offsetof(struct tagc_run, values) + i * sizeof(const char *),
+                                           .accepts = tagc_run_limits(option, texts[i].limits),
                                            .preset = tagc_option_preset(option, texts[i].preset),
                                            .help = option->help};
   }

@@ -36,6 +36,10 @@ const char *tagc_run_name(const struct tagc_option *option, char name[TAGC_RUN_N
 /* The form of its value: "off|observe|compress|ab", "NUMBER", "FILE". */
 const char *tagc_run_value(const struct tagc_option *option);
 
+/* Limits of the value that somebody may reach: "0 to 16", "up to 4G"; "": none. */
+enum { TAGC_RUN_LIMITS = 64 };
+const char *tagc_run_limits(const struct tagc_option *option, char text[TAGC_RUN_LIMITS]);
+
 /* -- options.c --------------------------------------------------------------------------------------------------- */
 
 /* TAGC_RUN_GO, TAGC_RUN_USAGE, or 0 after --help or --version was written to stdout. */

@@ -233,6 +233,18 @@ static void note_unknown(struct tagc_findings *f) {
   }
 }
 
+/* All calls go to the library of TAGC_NCCL; one that runs has it already. */
+static void judge_chosen(struct tagc_findings *f) {
+  const char *chosen = f->options.nccl;
+  if (!chosen[0] || f->options.mode == TAGC_MODE_OFF || f->kind == TAGC_KIND_PROCESS)
+    return;
+  if (f->chosen_nccl < 0)
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "TAGC_NCCL=%s cannot be opened: every call of NCCL would fail", chosen);
+  else if (f->walk.objects[f->chosen_nccl].role == TAGC_ROLE_NOTHING)
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "TAGC_NCCL=%s has no function of NCCL: every call of NCCL would fail",
+                       chosen);
+}
+
 /* Reports that interception would work, but nothing would be compressed. */
 __attribute__((format(printf, 2, 3))) static void say_idle(struct tagc_findings *f, const char *format, ...) {
   int n = snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: ");
@@ -257,7 +269,7 @@ static void judge_options(struct tagc_findings *f) {
   const char *why = NULL, *words = NULL;
   for (size_t i = 0; i < f->tagc_count && !why; i++)
     if (f->options.bad && i < TAGC_OPTION_COUNT && f->tagc[i].problem[0])
-      why = f->tagc[i].name, words = "its value is not understood";
+      why = f->tagc[i].name, words = "its value is refused, see above";
   for (size_t i = 0; i < f->nccl_count && !why; i++)
     if (f->nccl[i].problem[0])
       why = f->nccl[i].name, words = f->nccl[i].problem;
@@ -290,8 +302,8 @@ static void say_works(struct tagc_findings *f) {
 }
 
 void tagc_judge(struct tagc_findings *f) {
-  static void (*const questions[])(struct tagc_findings *) = {judge_callers, judge_rccl, judge_versions, judge_options,
-                                                              say_works};
+  static void (*const questions[])(struct tagc_findings *) = {judge_callers,  judge_rccl,    judge_chosen,
+                                                              judge_versions, judge_options, say_works};
   if (fails(f))
     return; /* the target was unreadable */
   note_unknown(f);

@@ -98,14 +98,25 @@ static int run_version(const char *path) {
   return version;
 }
 
+/* Without a slash the dynamic linker searches for it. */
+static void find_chosen_nccl(struct tagc_findings *f) {
+  char found[PATH_MAX + 64];
+  const char *how, *chosen = f->options.nccl;
+  errno = ENOENT;
+  const bool known = strchr(chosen, '/') ? tagc_path_to_read(f, chosen, found, sizeof found)
+                                         : tagc_walk_look_up(&f->walk, chosen, -1, found, sizeof found, &how);
+  f->chosen_nccl = known ? tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1) : -1;
+  if (f->chosen_nccl < 0)
+    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
+}
+
 /* Finds NCCL libraries that no object needs by name: that of TAGC_NCCL, and those that programs open themselves. */
 static void find_more_nccl(struct tagc_findings *f) {
   char found[PATH_MAX + 64];
-  const char *how, *chosen = f->options.nccl;
+  const char *how;
   int asks = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
-  if (chosen[0] && (!tagc_path_to_read(f, chosen, found, sizeof found) ||
-                    (f->chosen_nccl = tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1)) < 0))
-    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
+  if (f->options.nccl[0])
+    find_chosen_nccl(f);
   if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0 ||
       tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) >= 0)
     return;

@@ -42,7 +42,7 @@ static bool set_steps(void *request, const char *value) {
 }
 
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
-#define NUMBER(field) .value = "N", TO(COUNT, facts.field), .accepts = "1 to 1e18", .without = {"live"}
+#define NUMBER(field) .value = "N", TO(COUNT, facts.field), .accepts = "1 to 1000000000000000", .without = {"live"}
 /* clang-format off */
 static const struct tagc_argument rows[] = {
   {.name = "live", TO(FLAG, live), .help = "follow a running job on the screen; q ends it"},
