@@ -29,14 +29,23 @@ static enum tagc_ab_side account_cycle(struct tagc_comm *comm) {
   return reduced || seen->gathered_cycle == seen->cycle_number ? TAGC_AB_COMPRESSED : TAGC_AB_PLAIN;
 }
 
-/* Accounts for an ended cycle, if it measures a step. Returns the side that was planned, for the trace, too. */
-static enum tagc_ab_side account_step(struct tagc_comm *comm, double step_ms) {
+/* The side of the ended cycle by the plan: a disturbed step does not end its window. */
+static enum tagc_ab_side planned_side(const struct tagc_comm *comm) {
   const struct tagc_options *options = tagc_library_options();
-  const uint64_t ended = comm->observed.cycle_number;
-  struct tagc_ledger *ledger = comm->ledger;
-  if (!may_have_compressed(comm) || step_ms < 0)
+  if (!may_have_compressed(comm))
     return TAGC_AB_NEITHER;
-  const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote.cycle, ended);
+  return options->mode != TAGC_MODE_AB ||
+             tagc_plan_ab_compressed(options, comm->vote.cycle, comm->observed.cycle_number)
+           ? TAGC_AB_COMPRESSED
+           : TAGC_AB_PLAIN;
+}
+
+/* Accounts for an ended cycle, if it measures a step. */
+static void account_step(struct tagc_comm *comm, enum tagc_ab_side planned, double step_ms) {
+  struct tagc_ledger *ledger = comm->ledger;
+  if (planned == TAGC_AB_NEITHER || step_ms < 0)
+    return;
+  const bool compressed = planned == TAGC_AB_COMPRESSED;
   struct tagc_ledger_side *side = &ledger->sides[compressed];
   const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->observed.cycle_began);
   const struct tagc_traffic allgather_sent =
@@ -46,15 +55,15 @@ static enum tagc_ab_side account_step(struct tagc_comm *comm, double step_ms) {
   tagc_traffic_add(&side->allgather_sent, &allgather_sent);
   if (compressed)
     tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
-             (unsigned long long)ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(ledger));
-  return compressed ? TAGC_AB_COMPRESSED : TAGC_AB_PLAIN;
+             (unsigned long long)ledger->number, (unsigned long long)comm->observed.cycle_number,
+             tagc_ledger_residual_norm(ledger));
 }
 
 /* TAGC_MODE=ab: enters the step into the comparison, as the trace has it. */
-static void compare_step(struct tagc_comm *comm, enum tagc_ab_side window, double step_ms) {
+static void compare_step(struct tagc_comm *comm, enum tagc_ab_side planned, double step_ms) {
   const struct tagc_ab_step step = {.lock = (uint32_t)comm->observed.lock_number,
                                     .cycle = comm->observed.cycle_number,
-                                    .side = window,
+                                    .side = planned,
                                     .counts = step_ms > 0,
                                     .ms = step_ms};
   if (comm->ledger->ab)
@@ -78,11 +87,12 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number) {
   const bool disturbed = comm->observed.cycle_disturbed || !comm->observed.cycle_began_ns;
   const double step_ms = disturbed ? -1 : (double)(now_ns - comm->observed.cycle_began_ns) * 1e-6;
   tagc_slots_drop_nonfinite(comm);
-  const enum tagc_ab_side window = account_step(comm, step_ms), side = account_cycle(comm);
-  compare_step(comm, window, step_ms);
+  const enum tagc_ab_side planned = planned_side(comm), side = account_cycle(comm);
+  account_step(comm, planned, step_ms);
+  compare_step(comm, planned, step_ms);
   if (number > 1)
     tagc_progress_cycle(comm, side, step_ms);
-  tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);
+  tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, planned, disturbed);
   log_stage(comm, number);
   comm->observed.cycle_number = number;
   comm->observed.cycle_disturbed = false;

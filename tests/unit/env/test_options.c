@@ -180,6 +180,7 @@ static void bad_values(void) {
     {"TAGC_MODE", "o"},
     {"TAGC_MODE", "off|observe"},
     {"TAGC_AB", "0"},
+    {"TAGC_AB", "1"},
     {"TAGC_AB", "-1"},
     {"TAGC_AB", "1x"},
     {"TAGC_AB", " 1"},
