@@ -344,8 +344,7 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f) {
   const enum tagc_reason gate = gate_call(f);
   if (gate != TAGC_REASON_NONE)
     return decide_pass(gate);
-  if ((f->collective == TAGC_COLL_ALL_GATHER && f->resync_pending) ||
-      (f->collective == TAGC_COLL_ALL_REDUCE && f->calls_skipped))
+  if (f->collective == TAGC_COLL_ALL_GATHER ? f->resync_pending : f->calls_skipped)
     return decide_pass(TAGC_REASON_out_of_sync);
   if (f->config_reason != TAGC_REASON_NONE)
     return decide_pass(f->config_reason); /* as it came: a residual waits for a call without */
