@@ -129,6 +129,16 @@ static uint64_t count_rebuilt(const struct tagc_evidence *evidence, const struct
   return rebuilt ? passes : 0;
 }
 
+/* Do smaller ones have the elements of the parameters, too? One of both may be averaged parameters. */
+static bool come_again(const struct tagc_evidence *evidence, uint8_t op, const struct parameters of[READINGS],
+                       uint64_t below) {
+  struct share rest = {.least = below};
+  while (take_next(&rest, evidence, op))
+    if (count_broadcast(evidence, of, &rest))
+      return true;
+  return false;
+}
+
 /* Those below a count. */
 static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, uint8_t op,
                                         const struct parameters of[READINGS], uint64_t below) {
@@ -136,6 +146,8 @@ static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, ui
   while (take_next(&share, evidence, op)) {
     uint64_t passes = count_broadcast(evidence, of, &share);
     passes = passes ? passes : count_rebuilt(evidence, &share);
+    if (passes && come_again(evidence, op, of, share.least))
+      return (struct tagc_replicas){0};
     if (passes)
       return (struct tagc_replicas){share.least, share.most, passes};
   }

@@ -9,9 +9,12 @@
  *                coincidence: so either DDP's constructor was there, or the counts of both have three values or more,
  *                and are not those of tokens. FSDP1 pads each unit, which it broadcasts, to a multiple of the ranks
  *                (torch/distributed/fsdp/_init_utils.py, _sync_module_params_and_buffers; _flat_param.py). Behind DDP's
- * constructor there may be several passes of so many elements (accumulation that reduces each time). rebuilding   DDP's
- * buckets were cut anew. There are so many as it said, or several passes of so many (accumulation that reduces each
- * time). What was reduced before has the elements of a pass, once or several times, in another cut.
+ *                constructor there may be several passes of so many elements (accumulation that reduces each time).
+ *   rebuilding   DDP's buckets were cut anew. There are so many as it said, or several passes of so many. What was
+ *                reduced before has the elements of a pass, once or several times, in another cut.
+ *
+ * Twice. If smaller all-reduces have the elements of the parameters again, one of both may be the parameters themselves
+ * (averaged models), and nothing is proven.
  *
  * Tokens. The counts of activations are tokens times width, and all activations of a step have one number of tokens, or
  * a few. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most a width in

@@ -204,6 +204,17 @@ static void larger(void) {
   steps(step_with_larger);
 }
 
+static void step_that_averages(void) {
+  step();
+  reduce(PARAMETERS);
+}
+
+static void averages(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  steps(step_that_averages);
+}
+
 static void larger_of_unknown(void) {
   broadcast(PARAMETERS, FLOAT);
   steps(step_with_larger);
@@ -330,6 +341,7 @@ static const struct {
   {"another sum, smaller than all buckets", statistics, BUCKETS},
   {"another sum, larger than DDP's buckets", larger, BUCKETS},
   {"another sum, larger than those of something", larger_of_unknown, 0},
+  {"the parameters themselves are summed, too", averages, 0},
   {"features are reduce-scattered beside DDP", features, BUCKETS},
   {"features are reduce-scattered beside unknown sums", features_of_unknown, 0},
   {"more different broadcasts than are kept", many_broadcasts, 0},
