@@ -3,8 +3,10 @@
  *
  * tagc-run makes an empty file, and names it in TAGC_RUN_MARK with its own process id, which becomes the command's. The
  * first NCCL call of any process under it removes the file. If it is still there at the end of the command, no call
- * came. The library in the command says so, if the command ends in order; else a process that tagc-run left behind. (In
- * a container, where the command is process 1, that one ends with it.) Threads: any.
+ * came. The library in the command says so, if the command ends in order; else a process that tagc-run left behind
+ * (unless the command would be its parent, as process 1 of a container is).
+ *
+ * Threads: any.
  */
 #ifndef ENV_MARK_H
 #define ENV_MARK_H

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,8 +139,14 @@ static int find_preload_library(const char *self, char library[PATH_MAX]) {
   return FAIL(TAGC_RUN_FAILED, "libtagc-preload.so is neither beside this program, in %s, nor in %s", self, PRELOADDIR);
 }
 
-/* Leaves a process behind that waits for the end of this one, the command by then. It is nobody's child, so that the
- * command does not meet it. No signal that a terminal or a job manager sends to the group of the command ends it. */
+/* Does this process, and so the command, become the parent of orphans? */
+static bool takes_orphans(void) {
+  int reaper = 0;
+  return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper);
+}
+
+/* Leaves a process behind that waits for the end of this one, the command by then. It is not the command's child, which
+ * may wait for all it has. No signal that a terminal or a job manager sends to the group of the command ends it. */
 static void leave_watcher(void) {
   const long watched = (long)getpid();
   const int end = (int)syscall(SYS_pidfd_open, watched, 0);
@@ -178,7 +185,7 @@ static void mark(const struct tagc_options *options) {
     return;
   close(made);
   snprintf(value, sizeof value, "%ld:%s", (long)getpid(), file);
-  if (setenv(TAGC_MARK, value, 1) == 0)
+  if (setenv(TAGC_MARK, value, 1) == 0 && !takes_orphans())
     leave_watcher();
 }
 

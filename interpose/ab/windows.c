@@ -138,10 +138,12 @@ static bool follows(const struct tagc_ab_windows *w, const struct tagc_ab_step *
 }
 
 void tagc_ab_begin(struct tagc_ab_windows *w, size_t longest) {
-  *w = (struct tagc_ab_windows){.longest = longest, .sums.last = {{.ms = NOT_KNOWN}, {.ms = NOT_KNOWN}}};
+  *w = (struct tagc_ab_windows){
+    .lock = PTHREAD_MUTEX_INITIALIZER, .longest = longest, .sums.last = {{.ms = NOT_KNOWN}, {.ms = NOT_KNOWN}}};
 }
 
 void tagc_ab_add(struct tagc_ab_windows *w, const struct tagc_ab_step *step) {
+  pthread_mutex_lock(&w->lock);
   const bool near = follows(w, step);
   if (near && step->side == w->step.side) {
     if (step->counts && step->side != TAGC_AB_NEITHER && list_grows(&w->ms)) /* without a vote there is no other */
@@ -154,6 +156,7 @@ void tagc_ab_add(struct tagc_ab_windows *w, const struct tagc_ab_step *step) {
   }
   w->any = true;
   w->step = *step;
+  pthread_mutex_unlock(&w->lock);
 }
 
 void tagc_ab_free(struct tagc_ab_windows *w) {
@@ -232,16 +235,20 @@ static void figures_so_far(const struct tagc_ab_windows *w, struct tagc_ab_windo
   out->outcome = judge(&sums, out);
 }
 
-void tagc_ab_so_far(const struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
+void tagc_ab_so_far(struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
   struct tagc_ab_window open;
+  pthread_mutex_lock(&w->lock);
   figures_so_far(w, &open, out);
+  pthread_mutex_unlock(&w->lock);
 }
 
-void tagc_ab_figures(const struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
+void tagc_ab_figures(struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
   struct tagc_ab_window open;
+  pthread_mutex_lock(&w->lock);
   figures_so_far(w, &open, out);
   for (int side = TAGC_AB_NEITHER + 1; side < TAGC_AB_SIDES; side++)
     out->deviation_ms[side] = side_spread(w, &open, (enum tagc_ab_side)side);
+  pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */

@@ -20,11 +20,12 @@
  *            windows with fewer than half of their steps, and those without a whole neighbour on both sides: where
  *            steps are missing, or a new lock begins.
  * Memory     The steps of one window, and the deviations of the last 4096 steps of a side.
- * Threads    One at a time. No libm.
+ * Threads    Any: one trains while another one ends the process. No libm.
  */
 #ifndef INTERPOSE_AB_WINDOWS_H
 #define INTERPOSE_AB_WINDOWS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,7 @@ struct tagc_ab_list {
 };
 
 struct tagc_ab_windows {
+  pthread_mutex_t lock;
   size_t longest;             /* steps of a whole window */
   bool any;                   /* a window is open: */
   struct tagc_ab_step step;   /* its last step */
@@ -100,9 +102,9 @@ void tagc_ab_begin(struct tagc_ab_windows *windows, size_t longest);
 /* Adds a step, in their order. Without memory it does not count. */
 void tagc_ab_add(struct tagc_ab_windows *windows, const struct tagc_ab_step *step);
 /* The figures so far; the open window counts if it has half of its steps. */
-void tagc_ab_figures(const struct tagc_ab_windows *windows, struct tagc_ab_figures *out);
+void tagc_ab_figures(struct tagc_ab_windows *windows, struct tagc_ab_figures *out);
 /* The same without the deviations (NaN), which take the time to sort thousands of numbers: for a caller in training. */
-void tagc_ab_so_far(const struct tagc_ab_windows *windows, struct tagc_ab_figures *out);
+void tagc_ab_so_far(struct tagc_ab_windows *windows, struct tagc_ab_figures *out);
 void tagc_ab_free(struct tagc_ab_windows *windows);
 
 /* "1.28 times as fast (1.10 to 1.40, 95% confidence, 12 pairs of windows)", or that it is too early to tell. Empty if

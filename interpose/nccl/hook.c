@@ -50,9 +50,10 @@ static void *answer_visible(const char *name, enum tagc_entry entry, const void 
   if (tagc_real_is_lost())
     return own_function(entry); /* it reports that when it is called */
   const struct tagc_nccl *nccl = tagc_real_visible(entry, caller);
-  if (nccl)
-    return stub_of(nccl, entry);
-  return tagc_linker_dlsym()(RTLD_NEXT, name);
+  if (!nccl)
+    return tagc_linker_dlsym()(RTLD_NEXT, name);
+  dlerror(); /* our own search may have left one */
+  return stub_of(nccl, entry);
 }
 
 static struct tagc_hook_answer answer_lookup(void *handle, const char *name, enum tagc_entry entry,

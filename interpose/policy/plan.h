@@ -160,9 +160,9 @@ struct tagc_call_facts {
   bool dirty;                   /* the slot has been compressed since the last flush: its residual is alive */
   bool resync_pending; /* since an unexpected call no cycle has begun on time: an all-gather may now be of other data
                           with the sizes of parameters (moments of an optimizer, for a checkpoint) */
-  bool calls_skipped; /* calls of the cycle were left out before it: it may share only the size of a gradient (a
-                         parameter that is averaged now and then), and must not get its residual */
-  int hosts;          /* of a broadcast: of its communicator, as all ranks agreed; 0: not known */
+  bool calls_skipped;  /* calls of the cycle were left out before it: it may share only the size of a gradient (a
+                          parameter that is averaged now and then), and must not get its residual */
+  int hosts;           /* of a broadcast: of its communicator, as all ranks agreed; 0: not known */
   enum tagc_reason shape_reason;     /* of a broadcast: why the codec cannot have its count and type */
   enum tagc_reason allgather_reason; /* why no all-gather of the communicator is compressed; TAGC_REASON_NONE */
   bool stale;                        /* an all-gather's codec needs the last call's reference, which does not exist */

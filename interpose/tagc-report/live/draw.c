@@ -32,7 +32,7 @@ struct job {
   const struct tagc_live_rank **ranks; /* of the job, with steps or without */
   size_t count, left_out;
   const struct tagc_live_rank *first;    /* with steps; NULL: none */
-  const struct tagc_live_comm *main;     /* its communicator */
+  struct tagc_live_comm *main;           /* its communicator */
   const struct tagc_live_layer **layers; /* of it */
   size_t layer_count;
 };
