@@ -9,6 +9,7 @@
  * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, like dlopen stubs and ctypes
  * default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing before
  * main                      the same through dlopen(NULL)
+ * given                     dlsym() through dlopen(NULL), of what nobody opened (TAGC_NCCL=PATH)
  * reopen                    asked for the functions, closed, opened again and asked again
  * namespace                 dlmopen() into a separate namespace
  * plugin, plugin-deepbind   PATH is a library that is linked with NCCL (nccl_plugin.c), opened RTLD_LOCAL
@@ -85,6 +86,8 @@ static bool open_copy(struct copy *c, const char *how, const char *path) {
     if (!library || !fill(c, library, "") || dlclose(library) != 0)
       return fail("cannot be opened and closed", path), false;
   }
+  if (is(how, "given"))
+    return fill(c, program, "") || (fail("a function is missing", how), false);
   library = is(how, "namespace") ? dlmopen(LM_ID_NEWLM, path, RTLD_NOW) : dlopen(path, flags);
   if (!library)
     return fail(dlerror(), how), false;
