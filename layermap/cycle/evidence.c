@@ -58,6 +58,15 @@ bool tagc_evidence_repeats(const struct tagc_evidence *evidence, uint32_t period
   return memcmp(oldest, oldest + period, (calls - period) * sizeof *oldest) == 0;
 }
 
+uint32_t tagc_evidence_repeating(const struct tagc_evidence *evidence, uint32_t period, uint32_t most) {
+  const uint16_t *end = evidence->history + evidence->kept;
+  uint32_t calls = period;
+  most = most < evidence->kept ? most : evidence->kept;
+  while (calls < most && end[-1 - (ptrdiff_t)calls] == end[-1 - (ptrdiff_t)calls + (ptrdiff_t)period])
+    calls++;
+  return calls;
+}
+
 /* Goes back to the next reduce-scatter before call `at`; 0: none is kept. */
 static uint32_t reduction_before(const struct tagc_evidence *evidence, uint32_t at) {
   while (at && !tagc_signature_reduces(&evidence->seen[evidence->history[at - 1]].signature))

@@ -66,6 +66,8 @@ void tagc_evidence_begin(struct tagc_evidence *evidence);
 uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_signature *call);
 /* True if the newest `calls` calls repeat with this period (calls > period > 0). False if fewer are kept. */
 bool tagc_evidence_repeats(const struct tagc_evidence *evidence, uint32_t period, uint32_t calls);
+/* How many of the newest calls do so: `period` at least, and `most` or those kept at most. */
+uint32_t tagc_evidence_repeating(const struct tagc_evidence *evidence, uint32_t period, uint32_t most);
 /* True if the newest floating-point reduce-scatters repeat so many times with this period, whatever comes between. Each
  * time one call is like the newest one, and the forward pass comes first: as many calls in a row, or more. */
 bool tagc_evidence_has_steps(const struct tagc_evidence *evidence, uint64_t period, uint64_t times);
