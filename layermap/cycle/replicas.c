@@ -129,14 +129,14 @@ static uint64_t count_rebuilt(const struct tagc_evidence *evidence, const struct
   return rebuilt ? passes : 0;
 }
 
-/* Do smaller ones have the elements of the parameters, too? One of both may be averaged parameters. */
-static bool come_again(const struct tagc_evidence *evidence, uint8_t op, const struct parameters of[READINGS],
-                       uint64_t below) {
-  struct share rest = {.least = below};
+/* Are the smaller ones many enough to be the gradients themselves, and these averaged parameters? Losses, statistics
+ * and codebooks are not. */
+static bool leave_as_many(const struct tagc_evidence *evidence, uint8_t op, const struct share *share,
+                          uint64_t passes) {
+  struct share rest = {.least = share->least};
   while (take_next(&rest, evidence, op))
-    if (count_broadcast(evidence, of, &rest))
-      return true;
-  return false;
+    ;
+  return rest.elements >= share->elements / passes / 2;
 }
 
 /* Those below a count. */
@@ -146,7 +146,7 @@ static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, ui
   while (take_next(&share, evidence, op)) {
     uint64_t passes = count_broadcast(evidence, of, &share);
     passes = passes ? passes : count_rebuilt(evidence, &share);
-    if (passes && come_again(evidence, op, of, share.least))
+    if (passes && leave_as_many(evidence, op, &share, passes))
       return (struct tagc_replicas){0};
     if (passes)
       return (struct tagc_replicas){share.least, share.most, passes};

@@ -13,7 +13,7 @@
  *   rebuilding   DDP's buckets were cut anew. There are so many as it said, or several passes of so many. What was
  *                reduced before has the elements of a pass, once or several times, in another cut.
  *
- * Twice. If smaller all-reduces have the elements of the parameters again, one of both may be the parameters themselves
+ * Twice. If smaller all-reduces have half of the proven elements or more, one of both may be the parameters themselves
  * (averaged models), and nothing is proven.
  *
  * Tokens. The counts of activations are tokens times width, and all activations of a step have one number of tokens, or

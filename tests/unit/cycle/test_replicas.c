@@ -215,6 +215,31 @@ static void averages(void) {
   steps(step_that_averages);
 }
 
+static void step_that_averages_buffers(void) {
+  step();
+  reduce(PARAMETERS + 1000);
+}
+
+static void averages_with_buffers(void) {
+  constructor();
+  broadcast(PARAMETERS + 1000, FLOAT);
+  steps(step_that_averages_buffers);
+}
+
+static void step_with_metrics(void) {
+  step();
+  for (int i = 0; i < 4; i++)
+    reduce(1 + (uint64_t)i % 2);
+}
+
+/* As many as the bytes of a state of random numbers, which is broadcast once. */
+static void metrics(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  broadcast(28, TAGC_CODE_UINT8);
+  steps(step_with_metrics);
+}
+
 static void larger_of_unknown(void) {
   broadcast(PARAMETERS, FLOAT);
   steps(step_with_larger);
@@ -342,6 +367,8 @@ static const struct {
   {"another sum, larger than DDP's buckets", larger, BUCKETS},
   {"another sum, larger than those of something", larger_of_unknown, 0},
   {"the parameters themselves are summed, too", averages, 0},
+  {"and buffers with them", averages_with_buffers, 0},
+  {"losses and metrics, as many as a broadcast has bytes", metrics, BUCKETS},
   {"features are reduce-scattered beside DDP", features, BUCKETS},
   {"features are reduce-scattered beside unknown sums", features_of_unknown, 0},
   {"more different broadcasts than are kept", many_broadcasts, 0},
