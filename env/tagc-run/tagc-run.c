@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,9 +83,10 @@ static bool check_input(enum tagc_option_index i, const char *path) {
 
 static bool check_files(const struct tagc_options *options) {
   bool good = true;
-  for (int i = 0; i < TAGC_OPTION_COUNT && options->mode != TAGC_MODE_OFF; i++) {
+  for (int i = 0; i < TAGC_OPTION_COUNT; i++) {
     const struct tagc_option *o = &tagc_option_table[i];
-    if (o->kind != TAGC_OPTION_INPUT && o->kind != TAGC_OPTION_OUTPUT)
+    const bool counts = options->mode != TAGC_MODE_OFF || i == TAGC_OPTION_nccl; /* all calls go there, in any mode */
+    if (!counts || (o->kind != TAGC_OPTION_INPUT && o->kind != TAGC_OPTION_OUTPUT))
       continue;
     const char *path = *(const char *const *)((const char *)options + o->offset);
     if (*path && !(i == TAGC_OPTION_layermap && tagc_options_have_no_map(options)))

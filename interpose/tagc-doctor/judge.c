@@ -236,9 +236,14 @@ static void note_unknown(struct tagc_findings *f) {
 /* All calls go to the library of TAGC_NCCL; one that runs has it already. */
 static void judge_chosen(struct tagc_findings *f) {
   const char *chosen = f->options.nccl;
-  if (!chosen[0] || f->options.mode == TAGC_MODE_OFF || f->kind == TAGC_KIND_PROCESS)
+  if (!chosen[0] || f->kind == TAGC_KIND_PROCESS)
     return;
-  if (f->chosen_nccl < 0)
+  if (f->chosen_nccl < 0 && !strchr(chosen, '/'))
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN,
+                       "TAGC_NCCL=%s was not found; if the program has loaded no library of that name before its first "
+                       "call of NCCL, every call fails",
+                       chosen);
+  else if (f->chosen_nccl < 0)
     tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "TAGC_NCCL=%s cannot be opened: every call of NCCL would fail", chosen);
   else if (f->walk.objects[f->chosen_nccl].role == TAGC_ROLE_NOTHING)
     tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "TAGC_NCCL=%s has no function of NCCL: every call of NCCL would fail",

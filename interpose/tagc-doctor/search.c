@@ -278,13 +278,19 @@ bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, cha
   return in_folders(walk, defaults, NULL, name, parent, found, size);
 }
 
-/* True if the walk has a library of that name, found or missing. */
-static bool known(const struct tagc_walk *walk, const char *name) {
+int tagc_walk_named(const struct tagc_walk *walk, const char *name) {
   for (size_t i = 0; i < walk->count; i++) {
     const char *soname = walk->objects[i].image.soname;
     if ((soname && strcmp(soname, name) == 0) || strcmp(tagc_base_name(walk->objects[i].path), name) == 0)
-      return true;
+      return (int)i;
   }
+  return -1;
+}
+
+/* True if the walk has a library of that name, found or missing. */
+static bool known(const struct tagc_walk *walk, const char *name) {
+  if (tagc_walk_named(walk, name) >= 0)
+    return true;
   for (size_t i = 0; i < walk->missing_count; i++)
     if (strcmp(walk->missing[i].name, name) == 0)
       return true;

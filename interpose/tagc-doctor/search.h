@@ -63,6 +63,9 @@ int tagc_walk_add(struct tagc_walk *walk, const char *path, const char *read_fro
 /* Adds the libraries that the objects need, recursively. */
 void tagc_walk_needed(struct tagc_walk *walk);
 
+/* The first object with this soname or file name, or -1. */
+int tagc_walk_named(const struct tagc_walk *walk, const char *name);
+
 /* Searches for a library for object `parent` (-1: none), and writes its path to `found`. */
 bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, char *found, size_t size,
                        const char **how);

@@ -98,25 +98,28 @@ static int run_version(const char *path) {
   return version;
 }
 
-/* Without a slash the dynamic linker searches for it. */
-static void find_chosen_nccl(struct tagc_findings *f) {
+/* The index of the object that TAGC_NCCL names, or -1. Without a slash, the dynamic linker takes the one of that name
+ * that is there already, or searches for it. */
+static int add_chosen_nccl(struct tagc_findings *f, const char *chosen) {
   char found[PATH_MAX + 64];
-  const char *how, *chosen = f->options.nccl;
+  const char *how;
+  if (strchr(chosen, '/'))
+    return tagc_path_to_read(f, chosen, found, sizeof found) ? tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1)
+                                                             : -1;
+  const int there = tagc_walk_named(&f->walk, chosen);
   errno = ENOENT;
-  const bool known = strchr(chosen, '/') ? tagc_path_to_read(f, chosen, found, sizeof found)
-                                         : tagc_walk_look_up(&f->walk, chosen, -1, found, sizeof found, &how);
-  f->chosen_nccl = known ? tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1) : -1;
-  if (f->chosen_nccl < 0)
-    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
+  return there >= 0 || !tagc_walk_look_up(&f->walk, chosen, f->walk.count ? 0 : -1, found, sizeof found, &how)
+           ? there
+           : tagc_walk_add(&f->walk, found, found, "TAGC_NCCL", -1);
 }
 
 /* Finds NCCL libraries that no object needs by name: that of TAGC_NCCL, and those that programs open themselves. */
 static void find_more_nccl(struct tagc_findings *f) {
   char found[PATH_MAX + 64];
-  const char *how;
+  const char *how, *chosen = f->options.nccl;
   int asks = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
-  if (f->options.nccl[0])
-    find_chosen_nccl(f);
+  if (*chosen && (f->chosen_nccl = add_chosen_nccl(f, chosen)) < 0)
+    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
   if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0 ||
       tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) >= 0)
     return;
