@@ -2,7 +2,7 @@
 #include "env/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 bool tagc_thread_start(void *(*work)(void *), void *argument) {
@@ -20,4 +20,13 @@ bool tagc_thread_start(void *(*work)(void *), void *argument) {
   }
   errno = status;
   return status == 0;
+}
+
+bool tagc_thread_try_lock(pthread_mutex_t *lock) {
+  for (int tries = 0; tries < 1000; tries++) {
+    if (pthread_mutex_trylock(lock) == 0)
+      return true;
+    sched_yield();
+  }
+  return false;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/thread.h"
+
 enum { AROUND_MOST = 4096, LEAST_ROOM = 32 };
 static const double NOT_KNOWN = __builtin_nan("");
 static const double HARDLY = 0.01;   /* smaller changes of speed are not worth a word */
@@ -237,14 +239,18 @@ static void figures_so_far(const struct tagc_ab_windows *w, struct tagc_ab_windo
 
 void tagc_ab_so_far(struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
   struct tagc_ab_window open;
-  pthread_mutex_lock(&w->lock);
+  *out = (struct tagc_ab_figures){.outcome = TAGC_AB_NONE};
+  if (!tagc_thread_try_lock(&w->lock))
+    return;
   figures_so_far(w, &open, out);
   pthread_mutex_unlock(&w->lock);
 }
 
 void tagc_ab_figures(struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
   struct tagc_ab_window open;
-  pthread_mutex_lock(&w->lock);
+  *out = (struct tagc_ab_figures){.outcome = TAGC_AB_NONE};
+  if (!tagc_thread_try_lock(&w->lock))
+    return;
   figures_so_far(w, &open, out);
   for (int side = TAGC_AB_NEITHER + 1; side < TAGC_AB_SIDES; side++)
     out->deviation_ms[side] = side_spread(w, &open, (enum tagc_ab_side)side);

@@ -20,7 +20,7 @@
  *            windows with fewer than half of their steps, and those without a whole neighbour on both sides: where
  *            steps are missing, or a new lock begins.
  * Memory     The steps of one window, and the deviations of the last 4096 steps of a side.
- * Threads    Any: one trains while another one ends the process. No libm.
+ * Threads    Any: one trains while another one ends the process, which may find no moment to read. No libm.
  */
 #ifndef INTERPOSE_AB_WINDOWS_H
 #define INTERPOSE_AB_WINDOWS_H
@@ -101,7 +101,8 @@ struct tagc_ab_windows {
 void tagc_ab_begin(struct tagc_ab_windows *windows, size_t longest);
 /* Adds a step, in their order. Without memory it does not count. */
 void tagc_ab_add(struct tagc_ab_windows *windows, const struct tagc_ab_step *step);
-/* The figures so far; the open window counts if it has half of its steps. */
+/* The figures so far; the open window counts if it has half of its steps. TAGC_AB_NONE, and zeros, if the lock is not
+ * to be had. */
 void tagc_ab_figures(struct tagc_ab_windows *windows, struct tagc_ab_figures *out);
 /* The same without the deviations (NaN), which take the time to sort thousands of numbers: for a caller in training. */
 void tagc_ab_so_far(struct tagc_ab_windows *windows, struct tagc_ab_figures *out);

@@ -2,12 +2,12 @@
 #include "interpose/stats/ledger.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "env/thread.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
 
@@ -28,14 +28,7 @@ double tagc_series_deviation(const struct tagc_series *series) {
   return series->count > 1 ? __builtin_sqrt(series->m2 / (double)(series->count - 1)) : 0;
 }
 
-bool tagc_ledgers_hold(void) {
-  for (int tries = 0; tries < 1000; tries++) {
-    if (pthread_mutex_trylock(&lock) == 0)
-      return true;
-    sched_yield();
-  }
-  return false;
-}
+bool tagc_ledgers_hold(void) { return tagc_thread_try_lock(&lock); }
 
 void tagc_ledgers_release(void) { pthread_mutex_unlock(&lock); }
 

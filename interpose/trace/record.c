@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "env/files.h"
 #include "env/log.h"
 #include "env/signals.h"
+#include "env/thread.h"
 #include "interpose/nccl/process.h"
 #include "layermap/cycle/calls.h"
 #include "layermap/cycle/evidence.h"
@@ -97,20 +97,10 @@ static void flush(void) {
   write_text();
 }
 
-/* For the case that the holder of the lock is gone. */
-static bool try_lock(void) {
-  bool have = pthread_mutex_trylock(&lock) == 0;
-  for (int tries = 0; tries < 1000 && !have; tries++) {
-    sched_yield();
-    have = pthread_mutex_trylock(&lock) == 0;
-  }
-  return have;
-}
-
 /* After a fork a thread that no longer exists may hold the lock: that process is then not recorded. */
 static bool take_lock(void) {
   if (record.owner && record.owner != getpid())
-    return try_lock();
+    return tagc_thread_try_lock(&lock);
   pthread_mutex_lock(&lock);
   return true;
 }
@@ -118,7 +108,7 @@ static bool take_lock(void) {
 /* Other threads may still run. If one was interrupted for good while it held the lock, the held-back text is lost. */
 static void flush_record_at_exit(void *unused) {
   (void)unused;
-  if (!try_lock())
+  if (!tagc_thread_try_lock(&lock))
     return;
   flush();
   pthread_mutex_unlock(&lock);
