@@ -208,8 +208,8 @@ struct tagc_trace_cycle {
   uint64_t began_ns, ended_ns;
   uint64_t cycle;
   uint32_t lock;
-  uint16_t side;      /* 0: neither, 1: plain, 2: compressed */
-  uint16_t disturbed; /* 1: some call was unexpected: no measurement of a step */
+  uint16_t side;      /* by the plan; 0: neither, 1: plain, 2: compressed */
+  uint16_t disturbed; /* 1: some call was unexpected: no measurement of a step, and its calls may be plain */
 };
 
 /* Floating-point numbers are IEEE 754 doubles; NaN: unknown. */

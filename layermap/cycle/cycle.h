@@ -23,7 +23,8 @@
  *             the order in which gradients are reduced (units.h).
  * Following   An unexpected call loses the track. Landmarks find it again (landmarks.h): a round more or less, and
  *             evaluation between steps, cost at most a call each. (Without landmarks: when the calls since the loss fit
- *             one place only.)
+ *             one place only.) A reduction that finds it is no sure one of its slot, and goes plain (policy/plan.h): so
+ *             steps of varying rounds have one plain reduction each.
  * Purity      All results are a function of the options and the observed sequence, never of a clock, an address, free
  *             memory or another communicator. So ranks that observe equal sequences get equal results.
  * Threads     A cycle belongs to one communicator; its calls come one at a time (NCCL's rule, the caller's lock).

@@ -14,7 +14,7 @@ static struct tagc_options some_options(struct input *in) {
   struct tagc_options o;
   tagc_options_default(&o);
   o.mode = input_byte(in) % 4;
-  o.ab = 1 + input_below(in, 8);
+  o.ab = 2 + input_below(in, 8);
   o.residual = input_byte(in) % (TAGC_RESIDUAL_INT8 + 1);
   o.residual_max = input_number(in, 7);
   o.layers = lists[input_byte(in) % 7];
@@ -81,7 +81,7 @@ static void check_call(const struct tagc_options *options, struct input *in) {
   }
   const bool allgathers = f.collective == TAGC_COLL_ALL_GATHER && f.allgather_reason == TAGC_REASON_NONE;
   MUST(f.collective == TAGC_COLL_REDUCE_SCATTER || f.collective == TAGC_COLL_ALL_REDUCE || allgathers);
-  MUST(f.collective != TAGC_COLL_ALL_REDUCE || !f.calls_skipped);
+  MUST(f.collective == TAGC_COLL_ALL_GATHER || !f.calls_skipped);
   MUST(f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
   MUST(f.agreed && f.device && f.bytes >= options->min_bytes);
   MUST(f.state == TAGC_CYCLE_IN_SYNC && f.slot >= 0 && f.voted);

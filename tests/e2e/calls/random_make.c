@@ -570,7 +570,7 @@ void make_setting(struct setting *s, uint64_t batch) {
     set(s, "TAGC_ASSUME=gradients");
   if (chance(&m, 25))
     set(s, "TAGC_MODE=%s", chance(&m, 75) ? "ab" : "observe");
-  set(s, "TAGC_AB=%d", 1 + below(&m, 3));
+  set(s, "TAGC_AB=%d", 2 + below(&m, 3));
   if (chance(&m, 20))
     set(s, "TAGC_ROUNDING=stochastic");
   if (s->codec[0] == 'a' && chance(&m, 50))

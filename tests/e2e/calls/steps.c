@@ -13,6 +13,7 @@
  *   steps apart STEPS       ranks make the same calls in different ways: rank 0 makes each reduce-scatter in a group,
  *                           and only the root of a reduction passes a receive buffer
  *   steps another STEPS     sparse gradients; in the second half all units are half as large: another cycle
+ *   steps stray STEPS       dense gradients; between some steps a reduce-scatter of something else has a unit's count
  *   steps disturbed STEPS   evaluation passes, accumulation, a skipped unit and two communicators between the steps
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
@@ -322,6 +323,22 @@ static void disturbed(uint64_t steps) {
   all_ok(good, "evaluation, accumulation, unused units and a second communicator: every result is exact");
 }
 
+/* The unit is alone in its size, so that nothing but the order tells the call from it. What steps left unsent must not
+ * get into it. */
+static void stray(uint64_t steps) {
+  bool good = true;
+  for (uint64_t step = 0; step < steps; step++) {
+    fill(DENSE, step);
+    step_calls();
+    if (step % 5 != 4)
+      continue;
+    fill(SPARSE, step);
+    reduce_scatter(UNITS - 1, world);
+    good &= are_means(UNITS - 1, step);
+  }
+  all_ok(good, "what is reduced between steps is exact");
+}
+
 static void another(uint64_t steps) {
   bool good = true;
   for (uint64_t step = 0; step < steps; step++) {
@@ -338,15 +355,15 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(uint64_t steps);
-  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},
-               {"mixed", mixed},       {"apart", apart},         {"disturbed", disturbed},
-               {"another", another},   {"overflow", overflow},   {"pairs", pairs}};
+  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash},       {"mixed", mixed},
+               {"apart", apart},       {"disturbed", disturbed}, {"another", another}, {"overflow", overflow},
+               {"pairs", pairs},       {"stray", stray}};
   void (*run)(uint64_t steps) = NULL;
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
       run = modes[i].run;
   if (!run) {
-    fprintf(stderr, "usage: steps conserve|nonfinite|overflow|pairs|hash|mixed|apart|disturbed|another STEPS\n");
+    fprintf(stderr, "usage: steps conserve|nonfinite|overflow|pairs|hash|mixed|apart|disturbed|another|stray STEPS\n");
     return 2;
   }
   setlocale(LC_ALL, ""); /* the library's numbers must not follow */
