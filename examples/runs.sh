@@ -3,6 +3,9 @@
 # The common code of demo, fidelity, large and paper: they run the trainer, and read the files of the trainer, of the library
 # and of the stand-in for NCCL. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
 
+# Where decimals have commas, mawk would take 4.41 for 4, and gawk has no ranges of bytes in UTF-8.
+export LC_ALL=C
+
 # there FILE...: fails unless all of these were built.
 there() {
   for file; do

@@ -7,6 +7,7 @@
 # fork without exec, leave no counters: lines that only they execute count as missing.
 set -eu
 unset CDPATH
+export LC_ALL=C # decimals have points
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$1"
 find env kernels layermap interpose -name '*.gcno' ! -name 'tagc-*' | sort | while IFS= read -r notes; do

@@ -13,6 +13,7 @@
 #   repetition  the two runs end with the same parameters and the same losses, to the last bit
 set -u
 unset CDPATH
+export LC_ALL=C # decimals have points
 
 usage()
 {

@@ -6,6 +6,7 @@
 # the first one, over those of a round without the library; and the times of such a round at 1 Gbit/s.
 set -u
 unset CDPATH
+export LC_ALL=C # decimals have points
 [ $# -gt 0 ] || { echo "usage: broadcast.sh BUILD [TENSORS [ELEMENTS]]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 1
 tensors=${2:-100} count=${3:-262144} rounds=11

@@ -10,6 +10,7 @@
 # --simulate --depth` at this rate, with a latency of ALPHA_US (50) and the measured encoding and decoding of one piece.
 set -eu
 unset CDPATH
+export LC_ALL=C # decimals have points
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-200} elements=${3:-4194304} ranks=${4:-2} rounds=${5:-5} calls=${CALLS:-15} alpha=${ALPHA_US:-50}
 results=$(mktemp -d "${TMPDIR:-/tmp}/tagc-depth.XXXXXX")

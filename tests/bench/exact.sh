@@ -8,6 +8,7 @@
 # The files stay in RESULTS (BUILD/exact): LR.tsv has every step.
 set -u
 unset CDPATH
+export LC_ALL=C # decimals have points
 [ $# -gt 0 ] || { echo "usage: exact.sh BUILD [STEPS [LR...]]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 1
 steps=${2:-500}

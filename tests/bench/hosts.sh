@@ -12,6 +12,7 @@
 # and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
 set -eu
 unset CDPATH
+export LC_ALL=C # decimals have points
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-50} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2x2 2x4 4x2

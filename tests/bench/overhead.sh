@@ -5,6 +5,7 @@
 # `plain` are the time on top of that.
 set -eu
 unset CDPATH
+export LC_ALL=C # decimals have points
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-build}" && pwd)
 bursts=${2:-300}

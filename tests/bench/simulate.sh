@@ -10,6 +10,7 @@
 # through at once do not matter. Takes minutes, mostly waiting.
 set -eu
 unset CDPATH
+export LC_ALL=C # decimals have points
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2 4 8

@@ -5,6 +5,7 @@
 # the median over the pairs of the time that the trace adds.
 set -eu
 unset CDPATH
+export LC_ALL=C # decimals have points
 build=$(cd "${1:-build}" && pwd)
 pairs=${2:-9}
 scratch=$(mktemp -d)
