@@ -119,7 +119,8 @@ need() {
 # hosts, and the same for all-gathers, as means over the ranks. Those of reduce-scatters are the same in each compressed
 # step: the median of the last ten, or with `all` the mean of all steps. Those of all-gathers may follow the changes of
 # parameters: the mean of the steps that sent less than the first three, which are plain; the median, if none did. A step
-# ends with the trainer's all-reduce of two floats. Such small all-reduces are no gradient traffic.
+# ends with the trainer's all-reduce of two floats; one without gradients before it is that of a checkpoint, between two
+# ranks. Such small all-reduces are no gradient traffic.
 wire() {
   awk -F '\t' -v of_all="${2:-}" '
     FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; step = 0; files++; next }
@@ -128,7 +129,7 @@ wire() {
       all[files, step, gathers] += $column["payload_bytes"]
       between[files, step, gathers] += $column["between_bytes"]
     }
-    call == "ncclAllReduce" && count == 2 { last[files] = ++step }
+    call == "ncclAllReduce" && count == 2 && all[files, step, 0] > 0 { last[files] = ++step }
     # An evaluation gathers parameters, too: most of the ten steps have none behind them.
     function median(of, f, gathers,    s, i, sorted) {
       for (s = 0; s < 10; s++) {
