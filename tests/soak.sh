@@ -44,6 +44,7 @@ esac
 case $batch in
   *[!0-9]* | 0* | '') fail "--batch $batch: expected a whole number of at least 1" ;;
 esac
+[ "$build" != - ] || exit 0         # asked only whether the options are right
 ranks=$((${hosts:-1} * 2))
 build=$(cd "$build" && pwd) || exit 1
 trainer=$build/examples/train_gpt
