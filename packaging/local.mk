@@ -10,11 +10,11 @@ wheel_tree = packaging/wheel.tree
 wheel_glibc = 28
 wheel_platform = manylinux_2_$(wheel_glibc)_$(host_cpu)
 # The distribution's libelf.a may need a newer glibc than our own objects.
-wheel_is_old = readelf -W --version-info $(wheel_tree)/bin/* $(wheel_tree)/lib/*.so | $(AWK) -v most=$(wheel_glibc) \
+wheel_is_old = LC_ALL=C readelf -W --version-info $(wheel_tree)/bin/* $(wheel_tree)/lib/*.so | $(AWK) -v most=$(wheel_glibc) \
   '/^File: / { n = split($$2, path, "/") } \
-   $$2 == "Name:" && $$3 ~ /^GLIBC_/ { minor = $$3; sub(/^GLIBC_2\./, "", minor); \
+   $$2 == "Name:" && $$3 ~ /^GLIBC_/ { seen = 1; minor = $$3; sub(/^GLIBC_2\./, "", minor); \
      if (minor !~ /^[0-9.]+$$/ || minor + 0 > most) { print "make wheel: " path[n] " needs " $$3 ", which glibc 2." most " lacks; build the wheel on an older system"; bad = 1 } } \
-   END { exit bad }' >&2
+   END { if (!seen) print "make wheel: readelf names no version of glibc"; exit bad || !seen }' >&2
 static_programs =
 if HAVE_LIBELF
 static_programs += packaging/static/tagc-doctor
