@@ -270,7 +270,7 @@ static void dump_params(struct trainer *t, const char *path) {
     if (file)
       fwrite(params, sizeof *params, t->model->units[unit].count, file);
   }
-  if (file && (ferror(file) | fclose(file)))
+  if (file && !close_written(file))
     fail(1, "cannot write %s: %s", path, strerror(errno));
 }
 
@@ -301,6 +301,7 @@ int main(int argc, char **argv) {
   if (t.options.check_gradients) {
     bool good = gradients_check(t.options.seed, vocabulary_size(&t.options), t.options.unit == UNIT_HALF);
     free(t.options.text);
+    check_output();
     return good ? 0 : 1;
   }
   if (!rendezvous_from_env(&t.world, why, sizeof why))
@@ -313,5 +314,6 @@ int main(int argc, char **argv) {
   finish(&t, steps);
   free(steps);
   trainer_destroy(&t);
+  check_output();
   return 0;
 }

@@ -93,7 +93,7 @@ void checkpoint_write(const struct checkpoint *c, size_t done) {
   fwrite(&h, sizeof h, 1, file);
   for (size_t i = 0; i < c->nparts; i++)
     fwrite(c->parts[i].memory, 1, c->parts[i].bytes, file);
-  if ((ferror(file) | fclose(file)) || rename(new_name, name) != 0)
+  if (!close_written(file) || rename(new_name, name) != 0)
     fail(1, "cannot write checkpoint %s: %s", name, strerror(errno));
   meet(c);
 }

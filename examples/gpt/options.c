@@ -173,6 +173,7 @@ struct options options_parse(int argc, char **argv) {
         o.text[o.ntext++] = argv[++i];
     } else if (strcmp(argv[i], "--help") == 0) {
       print_help();
+      check_output();
       exit(0);
     } else {
       fail(2, "unknown option %s; --help lists what there is", argv[i]);

@@ -98,6 +98,6 @@ void steps_write(const struct step *steps, size_t count, const char *path) {
     fprintf(file, "%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.6f\t%.6g\n", i + 1, 1e3 * steps[i].total_s,
             1e3 * step_compute_s(&steps[i]), 1e3 * steps[i].all_gather_s, 1e3 * steps[i].reduce_scatter_s,
             1e3 * steps[i].all_reduce_s, 1e3 * steps[i].other_s, steps[i].loss, steps[i].gradient_norm);
-  if (ferror(file) | fclose(file))
+  if (!close_written(file))
     fail(1, "cannot write %s: %s", path, strerror(errno));
 }

@@ -84,6 +84,13 @@ static void append_own_texts(struct bytes *text) {
   }
 }
 
+/* Fails unless a part of the text has a training or validation sequence. */
+static void check_part(const char *file, const char *part, size_t bytes, size_t tokens, size_t context) {
+  if (tokens < context + 1)
+    fail(2, "the text%s%s has %zu bytes; its %s %zu tokens, and must hold a sequence of --context %zu and one more",
+         file ? " " : "", file ? file : "", bytes, part, tokens, context);
+}
+
 struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context) {
   struct bytes all = {0};
   for (size_t i = 0; i < nfiles; i++)
@@ -98,10 +105,9 @@ struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary
   struct vocabulary v = vocabulary_create(all.bytes, before, vocabulary - VOCABULARY_BYTES);
   text.train = vocabulary_encode(&v, all.bytes, before, text.tokens);
   text.count = text.train + vocabulary_encode(&v, all.bytes + before, held_out, text.tokens + text.train);
-  if (text.count - text.train < context + 1)
-    fail(2,
-         "the text has %zu bytes; its last tenth is %zu tokens, and must hold a sequence of --context %zu and one more",
-         all.count, text.count - text.train, context);
+  const char *first = nfiles ? files[0] : NULL;
+  check_part(first, "first nine tenths are", all.count, text.train, context);
+  check_part(first, "last tenth is", all.count, text.count - text.train, context);
   vocabulary_destroy(&v);
   free(all.bytes);
   return text;
