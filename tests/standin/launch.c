@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #include "env/program/command_line.h"
+#include "env/program/output.h"
 #include "examples/rendezvous.h"
 #include "tests/standin/launch_output.h"
 
@@ -113,7 +115,7 @@ static bool is_rate(const char *text) {
   double value = strtod(text, &end);
   for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
     known |= strcasecmp(end, units[i]) == 0;
-  return known && end != text && value > 0;
+  return known && end != text && value > 0 && isfinite(value);
 }
 
 static void check_rate(const char *option, const char *text) {
@@ -162,11 +164,19 @@ static void place(const char *text) {
       options.hosts[i] = i;
 }
 
+/* The exit status: that, unless output was lost. */
+static int end_with(int status, int error) {
+  if (!error)
+    return status;
+  fprintf(stderr, "launch: cannot write: %s\n", strerror(error));
+  return status ? status : 1;
+}
+
 static void parse(char **argv) {
   tagc_command_line_preset(&command_line, &options);
   const int status = tagc_command_line_parse(&command_line, argv, &options, stdout);
   if (status != TAGC_COMMAND_LINE_GO)
-    exit(status);
+    exit(end_with(status, tagc_output_flush(stdout)));
   if (!options.nranks)
     refuse("-n, the number of ranks, is missing");
   options.command = argv + 1;
@@ -450,5 +460,5 @@ int main(int argc, char **argv) {
   int status = watch(signals);
   free(ranks);
   free(options.hosts);
-  return status;
+  return end_with(status, launch_output_error());
 }

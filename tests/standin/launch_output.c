@@ -9,11 +9,18 @@
 
 #include "tests/standin/launch_output.h"
 
+static int output_error;
+
+int launch_output_error(void) { return output_error; }
+
 static void write_all(int to, const char *data, size_t size) {
   while (size) {
     ssize_t written = write(to, data, size);
-    if (written < 0 && errno != EINTR)
-      return; /* the reader has gone: the output is lost, but the ranks may finish */
+    if (written < 0 && errno != EINTR) { /* the output is lost, but the ranks may finish */
+      if (errno != EPIPE && !output_error)
+        output_error = errno;
+      return;
+    }
     data += written > 0 ? written : 0;
     size -= written > 0 ? (size_t)written : 0;
   }

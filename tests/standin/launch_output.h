@@ -3,7 +3,7 @@
  *
  * Ownership  A stream owns its descriptor `from` and its line, from launch.c's pipe to launch_close_stream().
  * Threads    One.
- * Failure    Without memory a stream is closed. Lines that nobody reads any more are dropped.
+ * Failure    Without memory a stream is closed. Lines that cannot be written are dropped.
  */
 #ifndef TESTS_STANDIN_LAUNCH_OUTPUT_H
 #define TESTS_STANDIN_LAUNCH_OUTPUT_H
@@ -20,6 +20,9 @@ struct stream {
 
 /* Reads once, without waiting if `from` is non-blocking, and writes the complete lines. False: nothing was there. */
 bool launch_read_stream(int rank, struct stream *stream);
+
+/* The errno of the first line that could not be written, or 0. That a reader has gone is no error. */
+int launch_output_error(void);
 
 /* Writes a last line without a newline. */
 void launch_close_stream(int rank, struct stream *stream);
