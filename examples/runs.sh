@@ -100,6 +100,13 @@ whole() {
   [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || fail "$1 $2: expected a whole number from $3 to $4"
 }
 
+# each LIST: prints the names of a list, which commas or spaces separate, each once.
+each() {
+  echo "$1" | awk '
+    { gsub(",", " "); for (i = 1; i <= NF; i++) if (!seen[$i]++) names = names (names == "" ? "" : " ") $i }
+    END { print names }'
+}
+
 # value FILE LINE KEY: prints KEY's value from the last line in FILE that starts with LINE; empty if there is none.
 value() {
   awk -v start="$2" -v key="$3" '
