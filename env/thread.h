@@ -11,8 +11,8 @@
  * started, errno says why. On success the thread owns `argument`. Any thread may call this. */
 bool tagc_thread_start(void *(*work)(void *), void *argument);
 
-/* Takes a lock whose holder may be gone (a fork), or be this very thread (exit() in a signal handler). False: given up.
- */
+/* Takes a lock whose holder may be gone (a fork), or be this very thread (a signal's handler ends the program). False:
+ * given up. */
 bool tagc_thread_try_lock(pthread_mutex_t *lock);
 
 #endif
