@@ -515,7 +515,8 @@ static void check_gathers(const struct tagc_allgather_codec *codec) {
     gathered_free(&cut);
   }
   ok(calls, "all-gathers, %s: a chunk is a call of its own, and nothing else is touched", codec->name);
-  ok(same, "all-gathers, %s: the same bits in any number of chunks", codec->name);
+  if (by_blocks)
+    ok(same, "all-gathers, %s: the same bits in any number of chunks", codec->name);
 }
 
 static void check_seen(void) {
@@ -539,8 +540,9 @@ int main(void) {
   check_depth_does_not_matter();
   check_exact_sums();
   check_flush();
-  for (int i = 0; tagc_allgather_codecs[i] && !tagc_allgather_codecs[i]->least_bytes; i++)
-    check_gathers(tagc_allgather_codecs[i]);
+  for (int i = 0; tagc_allgather_codecs[i]; i++)
+    if (!tagc_allgather_codecs[i]->least_bytes) /* test_exact.c has those */
+      check_gathers(tagc_allgather_codecs[i]);
   check_seen();
   return tap_done();
 }

@@ -104,8 +104,8 @@ static void others(void) {
     bool good =
       calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->reason == table[i].reason;
     ok(good && comm->vote.held, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
-    ok(table[i].meetings == 3 || (plains == before + table[i].calls && sends == 0 && all_to_alls == 0),
-       "and what cannot help is not probed");
+    if (table[i].meetings < 3)
+      ok(plains == before + table[i].calls && sends == 0 && all_to_alls == 0, "and what cannot help is not probed");
     before = plains;
     ok(call() == ncclSuccess && plains == before + 1 && meetings == table[i].meetings,
        "the next call is plain, and nobody asks again");
