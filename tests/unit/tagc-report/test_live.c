@@ -166,7 +166,7 @@ static void test_job(void) {
   char **paths = trace_job_write(&job, folder, "job");
   struct tagc_summary *summary = tagc_sum_read(paths, 2);
   follow_job(&live, paths, 2, 7);
-  const struct tagc_live_comm *main = live.count ? tagc_live_main(&live.ranks[0]) : NULL;
+  struct tagc_live_comm *main = live.count ? tagc_live_main(&live.ranks[0]) : NULL;
   if (!ok(summary && live.count == 2 && main && main->rank == 0, "two ranks, in their order"))
     return;
   const struct tagc_sum_rank *rank = &summary->ranks[0];
