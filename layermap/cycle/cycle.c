@@ -136,8 +136,7 @@ static bool find_cycle(struct tagc_cycle *cycle, uint16_t id) {
   /* In a cycle without lone calls the anchor is a slot, and never within a row of like ones. */
   if ((seen->signature.collective != TAGC_COLL_REDUCE_SCATTER && !tagc_signature_sums(&seen->signature)) || gap == 1)
     return false;
-  /* As far as the calls repeat with `gap`, a longer period of theirs is a multiple of a shorter one (Fine, Wilf 1965).
-   */
+  /* As far as calls repeat with `gap`, a longer period of theirs is a multiple of a shorter one (Fine, Wilf 1965). */
   const uint32_t known = tagc_evidence_repeating(evidence, (uint32_t)gap, 2 * LONGEST_WITHOUT_LONE + 1);
   const uint32_t shortest = (known + 1) / 2 > gap ? (known + 1) / 2 : (uint32_t)gap + 1;
   for (uint32_t period = shortest; period <= LONGEST_WITHOUT_LONE && 2 * period < evidence->kept; period++)
