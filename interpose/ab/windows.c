@@ -237,25 +237,21 @@ static void figures_so_far(const struct tagc_ab_windows *w, struct tagc_ab_windo
   out->outcome = judge(&sums, out);
 }
 
-void tagc_ab_so_far(struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
+/* At exit the lock may be held for good. */
+static void read_figures(struct tagc_ab_windows *w, bool with_deviations, struct tagc_ab_figures *out) {
   struct tagc_ab_window open;
   *out = (struct tagc_ab_figures){.outcome = TAGC_AB_NONE};
   if (!tagc_thread_try_lock(&w->lock))
     return;
   figures_so_far(w, &open, out);
-  pthread_mutex_unlock(&w->lock);
-}
-
-void tagc_ab_figures(struct tagc_ab_windows *w, struct tagc_ab_figures *out) {
-  struct tagc_ab_window open;
-  *out = (struct tagc_ab_figures){.outcome = TAGC_AB_NONE};
-  if (!tagc_thread_try_lock(&w->lock))
-    return;
-  figures_so_far(w, &open, out);
-  for (int side = TAGC_AB_NEITHER + 1; side < TAGC_AB_SIDES; side++)
+  for (int side = TAGC_AB_NEITHER + 1; side < TAGC_AB_SIDES && with_deviations; side++)
     out->deviation_ms[side] = side_spread(w, &open, (enum tagc_ab_side)side);
   pthread_mutex_unlock(&w->lock);
 }
+
+void tagc_ab_so_far(struct tagc_ab_windows *w, struct tagc_ab_figures *out) { read_figures(w, false, out); }
+
+void tagc_ab_figures(struct tagc_ab_windows *w, struct tagc_ab_figures *out) { read_figures(w, true, out); }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 

@@ -107,10 +107,12 @@ static int add_chosen_nccl(struct tagc_findings *f, const char *chosen) {
     return tagc_path_to_read(f, chosen, found, sizeof found) ? tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1)
                                                              : -1;
   const int there = tagc_walk_named(&f->walk, chosen);
+  if (there >= 0)
+    return there;
   errno = ENOENT;
-  return there >= 0 || !tagc_walk_look_up(&f->walk, chosen, f->walk.count ? 0 : -1, found, sizeof found, &how)
-           ? there
-           : tagc_walk_add(&f->walk, found, found, "TAGC_NCCL", -1);
+  if (!tagc_walk_look_up(&f->walk, chosen, f->walk.count ? 0 : -1, found, sizeof found, &how))
+    return -1;
+  return tagc_walk_add(&f->walk, found, found, "TAGC_NCCL", -1);
 }
 
 /* Finds NCCL libraries that no object needs by name: that of TAGC_NCCL, and those that programs open themselves. */

@@ -131,8 +131,8 @@ static uint64_t count_rebuilt(const struct tagc_evidence *evidence, const struct
 
 /* Are the smaller ones many enough to be the gradients themselves, and these averaged parameters? Losses, statistics
  * and codebooks are not. */
-static bool leave_as_many(const struct tagc_evidence *evidence, uint8_t op, const struct share *share,
-                          uint64_t passes) {
+static bool others_may_be_gradients(const struct tagc_evidence *evidence, uint8_t op, const struct share *share,
+                                    uint64_t passes) {
   struct share rest = {.least = share->least};
   while (take_next(&rest, evidence, op))
     ;
@@ -146,10 +146,10 @@ static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, ui
   while (take_next(&share, evidence, op)) {
     uint64_t passes = count_broadcast(evidence, of, &share);
     passes = passes ? passes : count_rebuilt(evidence, &share);
-    if (passes && leave_as_many(evidence, op, &share, passes))
-      return (struct tagc_replicas){0};
     if (passes)
-      return (struct tagc_replicas){share.least, share.most, passes};
+      return others_may_be_gradients(evidence, op, &share, passes)
+               ? (struct tagc_replicas){0}
+               : (struct tagc_replicas){share.least, share.most, passes};
   }
   return (struct tagc_replicas){.most = share.most};
 }
