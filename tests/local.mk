@@ -38,7 +38,7 @@ tests/e2e/calls/layouts.o tests/e2e/calls/reduce_scatter.o tests/e2e/calls/signa
   tests/e2e/nccl/nccl_plugin_so-nccl_plugin.o tests/e2e/trace/trace.o tests/unit/allgather/test_exact.o \
   tests/unit/codec/test_residual.o tests/unit/lhc/test_exceptions.o tests/unit/lhc/test_variants.o \
   tests/unit/none/test_levels.o tests/unit/sparse/test_sparse.o: CFLAGS += $(if $(TEST_CFLAGS),-O1)
-tests/e2e/calls/all_reduce.o tests/e2e/calls/contents.o tests/e2e/calls/depth.o tests/e2e/calls/gathers.o \
+tests/e2e/calls/all_reduce.o tests/e2e/calls/averages.o tests/e2e/calls/contents.o tests/e2e/calls/depth.o tests/e2e/calls/gathers.o \
   tests/e2e/calls/steps.o tests/e2e/standin/standin_collectives.o tests/e2e/vote/auto.o tests/e2e/vote/budget.o \
   tests/unit/codec/test_chunks.o tests/unit/codec/test_exceptions.o tests/unit/lhc/test_exact.o \
   tests/unit/none/test_precise.o: CFLAGS += $(if $(TEST_CFLAGS),-O2)

@@ -70,15 +70,26 @@ static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slo
   return "a step without evident gradients";
 }
 
+/* Reduce-scatters of parameters that are gathered, or all-reduces that something else has proved, unless they can only
+ * be gradients. */
+static bool may_contents_decide(const struct tagc_comm *comm, size_t allgathers) {
+  if (!tagc_comm_compares_ranks(comm))
+    return allgathers > 0;
+  if (tagc_cycle_is_rebuilt(comm->observed.cycle))
+    return false;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (tagc_slot_is_gradient(comm, i))
+      return true;
+  return false;
+}
+
 /* Do the contents of the cycle's calls decide what is a gradient? Then they are sampled. The user may have decided it
  * already, or left no cycle for samples. */
-static void watch_changes(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
-  const struct tagc_options *options = tagc_library_options();
+static void watch_changes(struct tagc_comm *comm, size_t count) {
   size_t allgathers;
   tagc_cycle_allgathers(comm->observed.cycle, &allgathers);
-  comm->changes.watched = tagc_plan_watches_changes(options) && count && allgathers &&
-                          infos[0].signature.collective == TAGC_COLL_REDUCE_SCATTER && comm->nranks > 1 &&
-                          !map_of(comm);
+  comm->changes.watched = tagc_plan_watches_changes(tagc_library_options()) && count && comm->nranks > 1 &&
+                          !map_of(comm) && may_contents_decide(comm, allgathers);
   if (!comm->changes.watched)
     return;
   comm->changes.places = calloc(count + allgathers, sizeof *comm->changes.places);
@@ -206,7 +217,7 @@ ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_former_lock *ol
   if (!make_allgathers(comm))
     return tagc_no_memory("the all-gathers of a cycle");
   tagc_shards_set(comm);
-  watch_changes(comm, infos, count);
+  watch_changes(comm, count);
   comm->vote.asks_map = can_ask_torch(comm);
   comm->ledger->taken_for = "a step of which PyTorch was not asked yet";
   const ncclResult_t status = comm->vote.asks_map ? ncclSuccess : use_layers(comm, infos, count);

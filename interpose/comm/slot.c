@@ -104,8 +104,12 @@ void tagc_slots_drop_nonfinite(struct tagc_comm *comm) {
       tagc_slot_drop_residual(comm, i);
 }
 
+bool tagc_comm_compares_ranks(const struct tagc_comm *comm) { return comm->slot_count && comm->slots[0].all_reduce; }
+
+/* One cycle of samples is enough to compare ranks. */
 uint64_t tagc_comm_first_vote(const struct tagc_comm *comm) {
-  return comm->vote.map_cycle + (comm->changes.watched ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
+  const bool two = comm->changes.watched && !tagc_comm_compares_ranks(comm);
+  return comm->vote.map_cycle + (two ? TAGC_CHANGES_VOTE_CYCLE : TAGC_VOTE_CYCLE);
 }
 
 uint64_t tagc_comm_next_vote(const struct tagc_comm *comm) {

@@ -27,15 +27,16 @@ struct tagc_comm_vote {
   bool keeps_residuals;   /* some slot has one; all ranks alike */
 };
 
-/* Per lock: samples of what is gathered and reduce-scattered, in two cycles before the vote (vote/changes.h). */
+/* Per lock: samples of what is gathered and reduced, in the cycles before the vote (vote/changes.h). */
 struct tagc_comm_changes {
   bool watched;  /* contents decide; equal on all ranks */
   bool judged;   /* the vote has compared them */
   void *samples; /* device memory, two for each place; NULL: none yet */
   struct tagc_change_place {
-    uint64_t cycles[2];      /* when the samples were taken; 0: never */
-    enum tagc_change change; /* of this rank */
-  } * places;                /* of each all-gather of tagc_cycle_allgathers(), then of each slot; NULL: no memory */
+    uint64_t cycles[2];               /* when the samples were taken; 0: never */
+    enum tagc_change change;          /* of this rank */
+    float values[TAGC_CHANGE_VALUES]; /* of this rank, in the newest sample */
+  } * places; /* of each all-gather of tagc_cycle_allgathers(), then of each slot; NULL: no memory */
 };
 
 /* Per slot: facts about its calls before the vote. */
@@ -45,8 +46,11 @@ struct tagc_slot_sample {
   bool sums_shard;       /* the newest of them summed a shard where a gradient's reduce-scatter writes it (slot.h) */
   bool tried, taken;     /* TAGC_CODEC=auto: its gradient should be sampled, and was (ledger.h: its own gradient) */
   bool agreed;           /* and all ranks had a sample by the last vote */
-  enum tagc_proof proof; /* of the all-gathers and reduce-scatters of its count; equal on all ranks */
+  enum tagc_proof proof; /* of the calls of its count, or of all all-reduces; equal on all ranks */
 };
+
+/* Are the changes those from rank to rank, of all-reduces, instead of those from cycle to cycle? */
+bool tagc_comm_compares_ranks(const struct tagc_comm *comm);
 
 /* The cycle of the first vote if nothing postpones it but the map. */
 uint64_t tagc_comm_first_vote(const struct tagc_comm *comm);

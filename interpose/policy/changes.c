@@ -56,6 +56,32 @@ void tagc_change_add_reduce_scatter(struct tagc_change_tally *tally, const struc
   tally->reduced_wholly += tagc_change_is_whole(changes);
 }
 
+/* A place further in each row, so that not all are of one column of a matrix. */
+void tagc_change_pick(const void *sample, size_t n, enum tagc_dtype dtype, float values[TAGC_CHANGE_VALUES]) {
+  const size_t pitch = n / TAGC_CHANGE_VALUES;
+  for (size_t i = 0; i < TAGC_CHANGE_VALUES; i++)
+    values[i] = pitch ? tagc_load(sample, i * pitch + i % pitch, dtype) : __builtin_nanf("");
+}
+
+void tagc_likeness_add(struct tagc_likeness *likeness, float least, float largest) {
+  const float larger = magnitude(least) > magnitude(largest) ? magnitude(least) : magnitude(largest);
+  if (!tagc_is_value(larger) || !(largest - least < __builtin_inff()))
+    return;
+  likeness->values++;
+  likeness->near += largest - least <= larger / 8;
+  likeness->equal += largest == least;
+}
+
+bool tagc_likeness_is_known(const struct tagc_likeness *likeness) { return likeness->values >= LEAST_PAIRS; }
+
+/* Of weights with the deviation s, which two ranks moved apart by 0.03 s, 79% are near; by 0.05 s 69%. If eight ranks
+ * moved each by 0.01 s, 82% are; by 0.02 s 67%. Of independent numbers 4 to 9% are near; of gradients on two ranks 57%
+ * for a small classifier and 16384 samples a rank, and 20 to 40% for fewer. */
+bool tagc_likeness_is_of_parameters(const struct tagc_likeness *likeness) {
+  return tagc_likeness_is_known(likeness) && 4 * likeness->near >= 3 * likeness->values &&
+         likeness->equal < likeness->values;
+}
+
 /* All of its all-gathers differ by little at most, and all of its reduce-scatters wholly. */
 static bool may_be_parameters(const struct tagc_change_tally *tally) {
   return tally->gathered && tally->little == tally->gathered && tally->reduced &&

@@ -9,8 +9,13 @@
  * of one count are judged together with its reduce-scatters:
  *   other        all of these all-gathers differ wholly: the reduce-scatters are no gradients
  *   parameters   all of these all-gathers differ by little, some differ, and all reduce-scatters differ wholly.
- * Contents that never change prove nothing (weights at inference), nor do steps that repeat one batch Everything else
+ * Contents that never change prove nothing (weights at inference), nor do steps that repeat one batch. Everything else
  * is no proof.
+ *
+ * All-reduces may be of averaged parameters (local SGD), with the sizes and the beginning of gradients. There the ranks
+ * compare what each of them sends in one cycle. Their parameters are nearly the same. Gradients of different batches
+ * are that only if batches are huge, or all samples alike. Equal values prove nothing, as all ranks may have the same
+ * batch. More ranks spread further: parameters of many ranks, and of many local steps, are not found.
  *
  * Pure functions. Cannot fail.
  */
@@ -57,6 +62,19 @@ enum tagc_proof tagc_change_judge(const struct tagc_change_tally *tally);
 
 /* Only movement is missing: a later step may prove parameters (a learning rate of 0, skipped steps of a loss scale). */
 bool tagc_change_is_missing(const struct tagc_change_tally *tally);
+
+/* Spread values of a sample, which the ranks compare. NaN: not known. */
+enum { TAGC_CHANGE_VALUES = 32 };
+void tagc_change_pick(const void *sample, size_t n, enum tagc_dtype dtype, float values[TAGC_CHANGE_VALUES]);
+
+/* How alike the ranks are in values that are not zero. */
+struct tagc_likeness {
+  size_t values, near, equal;
+};
+/* Adds the least and the largest that some rank has in one place. */
+void tagc_likeness_add(struct tagc_likeness *likeness, float least, float largest);
+bool tagc_likeness_is_known(const struct tagc_likeness *likeness);
+bool tagc_likeness_is_of_parameters(const struct tagc_likeness *likeness);
 
 /* True if an all-gather changed wholly on every rank that knows. */
 static inline bool tagc_change_is_whole(const struct tagc_change_range *changes) {

@@ -172,7 +172,7 @@ bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_
 
 static enum tagc_reason why_no_gradient(const struct tagc_slot_info *slot, bool changes) {
   if (changes)
-    return TAGC_REASON_changes;
+    return slot->signature.collective == TAGC_COLL_ALL_REDUCE ? TAGC_REASON_averaged : TAGC_REASON_changes;
   return slot->signature.collective == TAGC_COLL_REDUCE_SCATTER && !slot->gathered ? TAGC_REASON_ungathered
                                                                                    : TAGC_REASON_activations;
 }

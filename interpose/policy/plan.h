@@ -66,7 +66,7 @@ struct tagc_slot_question {
   bool waits_for_sums;    /* else: the host may wait in each call for the bytes of nonzero sums */
   bool symmetric;         /* its buffers lie in symmetric windows, on some rank at least */
   bool gradients;         /* tagc_slot_is_gradient() */
-  bool changes;           /* by the contents of its all-gathers it is none (changes.h) */
+  bool changes;           /* by the contents of calls it is none (changes.h) */
   uint64_t residual_left; /* bytes of TAGC_RESIDUAL_MAX that earlier slots left */
 };
 
@@ -179,8 +179,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
  * context of every slot is known. */
 #define TAGC_VOTE_CYCLE 2
 
-/* Do the contents of all-gathers and reduce-scatters decide what is a gradient (changes.h)? They are sampled in two
- * cycles, and the vote is one cycle later. */
+/* Do the contents of calls decide what is a gradient (changes.h)? Those of all-gathers and reduce-scatters are sampled
+ * in two cycles, and the vote is one cycle later. */
 bool tagc_plan_watches_changes(const struct tagc_options *options);
 #define TAGC_CHANGES_VOTE_CYCLE (TAGC_VOTE_CYCLE + 1)
 

@@ -18,17 +18,19 @@ static size_t count_allgathers(const struct tagc_comm *comm) {
 static size_t count_places(const struct tagc_comm *comm) { return count_allgathers(comm) + comm->slot_count; }
 
 size_t tagc_changes_words(const struct tagc_comm *comm) {
-  return comm->changes.watched ? TAGC_MESSAGE_CHANGE * count_places(comm) : 0;
+  if (!comm->changes.watched)
+    return 0;
+  return tagc_comm_compares_ranks(comm) ? TAGC_MESSAGE_VALUE * TAGC_CHANGE_VALUES * comm->slot_count
+                                        : TAGC_MESSAGE_CHANGE * count_places(comm);
 }
 
 static void *sample_at(const struct tagc_comm *comm, size_t place, uint64_t cycle) {
   return (char *)comm->changes.samples + (2 * place + cycle % 2) * TAGC_CHANGE_BYTES;
 }
 
-/* The bytes that a rank sends. */
-static size_t sent_bytes(const struct tagc_call *call) {
-  const size_t sent = call->count * tagc_call_type_size(call->type);
-  return call->slot >= 0 ? sent * (size_t)call->comm->nranks : sent;
+/* The elements that a rank sends. */
+static size_t sent_count(const struct tagc_comm *comm, enum tagc_collective collective, size_t count) {
+  return collective == TAGC_COLL_REDUCE_SCATTER ? count * (size_t)comm->nranks : count;
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -46,7 +48,7 @@ static bool is_set_up(const struct tagc_device *device) {
   return device->host_reads || tagc_device_cuda_is_set_up(device);
 }
 
-/* A reduce-scatter sets its device up; an all-gather, which never waits, is sampled from then on. */
+/* A reduction sets its device up; an all-gather, which never waits, is sampled from then on. */
 static bool sampled_place(const struct tagc_call *call, size_t *place) {
   struct tagc_comm *comm = call->comm;
   if (!comm || (call->slot < 0 && call->allgather < 0) || !comm->changes.watched || comm->changes.judged)
@@ -67,7 +69,9 @@ bool tagc_changes_waits(const struct tagc_call *call) {
 static bool take_sample(const struct tagc_call *call, size_t place) {
   struct tagc_comm *comm = call->comm;
   const struct tagc_device *device = comm->device;
-  const struct tagc_change_rows rows = tagc_change_rows(sent_bytes(call), tagc_call_type_size(call->type));
+  const size_t element = tagc_call_type_size(call->type);
+  const struct tagc_change_rows rows =
+    tagc_change_rows(sent_count(comm, tagc_call_collective(call), call->count) * element, element);
   if (!device->takes_stream(device, call->stream) || !device->reaches(device, call->send) ||
       (!comm->sync.fence && !(comm->sync.fence = device->fence_make(device))) ||
       !device->fence_wait(device, comm->sync.fence, call->stream))
@@ -103,20 +107,28 @@ static struct tagc_signature signature_at(const struct tagc_comm *comm, size_t p
   return place < allgathers ? gathered[place].signature : reduced[place - allgathers].signature;
 }
 
-/* The change from one sample to the other, if they are of two cycles in a row. */
-static enum tagc_change compare_samples(struct tagc_comm *comm, size_t place, const char *samples) {
-  const uint64_t *cycles = comm->changes.places[place].cycles;
+/* Sets the change from one sample to the other, if they are of two cycles in a row, and values of the newest one.
+ * `samples`: NULL if they cannot be read. */
+static void compare_samples(struct tagc_comm *comm, size_t place, const char *samples) {
+  struct tagc_change_place *p = &comm->changes.places[place];
+  const uint64_t *cycles = p->cycles;
   const struct tagc_signature s = signature_at(comm, place);
   enum tagc_dtype dtype;
-  if (!cycles[0] || !cycles[1] || cycles[0] + 1 - cycles[1] > 2 || !tagc_comm_dtype((ncclDataType_t)s.dtype, &dtype))
-    return TAGC_CHANGE_UNKNOWN;
-  const size_t element = tagc_dtype_size(dtype), shards = s.collective == TAGC_COLL_REDUCE_SCATTER ? comm->nranks : 1;
-  const struct tagc_change_rows rows = tagc_change_rows(s.count * shards * element, element);
+  p->change = TAGC_CHANGE_UNKNOWN;
+  tagc_change_pick(NULL, 0, TAGC_FLOAT32, p->values);
+  if (!samples || (!cycles[0] && !cycles[1]) || !tagc_comm_dtype((ncclDataType_t)s.dtype, &dtype))
+    return;
+  const size_t element = tagc_dtype_size(dtype);
+  const struct tagc_change_rows rows = tagc_change_rows(sent_count(comm, s.collective, s.count) * element, element);
+  const size_t n = rows.rows * rows.width / element;
   const char *both = samples + 2 * place * TAGC_CHANGE_BYTES;
   const char *before = both + (cycles[0] > cycles[1] ? TAGC_CHANGE_BYTES : 0);
   const char *after = both + (cycles[0] > cycles[1] ? 0 : TAGC_CHANGE_BYTES);
-  tagc_tune_allgather(comm, place, before, after, rows.rows * rows.width / element);
-  return tagc_change_between(before, after, rows.rows * rows.width / element, dtype);
+  tagc_change_pick(after, n, dtype, p->values);
+  if (!cycles[0] || !cycles[1] || cycles[0] + 1 - cycles[1] > 2)
+    return;
+  tagc_tune_allgather(comm, place, before, after, n);
+  p->change = tagc_change_between(before, after, n, dtype);
 }
 
 void tagc_changes_read(struct tagc_comm *comm, void *stream) {
@@ -126,7 +138,7 @@ void tagc_changes_read(struct tagc_comm *comm, void *stream) {
   const bool read = samples && device->fence_wait(device, comm->sync.fence, stream) &&
                     device->get(device, samples, comm->changes.samples, bytes, stream);
   for (size_t i = 0; i < count && comm->changes.places; i++) {
-    comm->changes.places[i].change = read ? compare_samples(comm, i, samples) : TAGC_CHANGE_UNKNOWN;
+    compare_samples(comm, i, read ? samples : NULL);
     memset(comm->changes.places[i].cycles, 0, sizeof comm->changes.places[i].cycles);
   }
   device->release(device, comm->changes.samples, stream);
@@ -134,7 +146,19 @@ void tagc_changes_read(struct tagc_comm *comm, void *stream) {
   free(samples);
 }
 
+static void pack_values(const struct tagc_comm *comm, struct tagc_message *message) {
+  for (size_t i = count_allgathers(comm); i < count_places(comm); i++)
+    for (size_t k = 0; k < TAGC_CHANGE_VALUES; k++) {
+      const float own = comm->changes.places ? comm->changes.places[i].values[k] : __builtin_nanf("");
+      tagc_message_value(message, &(struct tagc_vote_value){own, own});
+    }
+}
+
 void tagc_changes_pack(const struct tagc_comm *comm, struct tagc_message *message) {
+  if (tagc_comm_compares_ranks(comm)) {
+    pack_values(comm, message);
+    return;
+  }
   for (size_t i = 0; i < count_places(comm); i++) {
     const enum tagc_change own = comm->changes.places ? comm->changes.places[i].change : TAGC_CHANGE_UNKNOWN;
     tagc_message_change(message, &(struct tagc_change_range){own, own});
@@ -209,7 +233,40 @@ static void judge_slots(struct tagc_comm *comm, const struct tallies *t) {
     verdicts[TAGC_PROOF_NONE]);
 }
 
+/* Are the all-reduces, which something has proved, those of averaged parameters? */
+static void judge_averages(struct tagc_comm *comm, struct tagc_message *message) {
+  struct tagc_likeness likeness = {0};
+  for (size_t i = 0; i < comm->slot_count; i++)
+    for (size_t k = 0; k < TAGC_CHANGE_VALUES; k++) {
+      struct tagc_vote_value value = {0};
+      tagc_message_value(message, &value);
+      if (tagc_slot_is_gradient(comm, i))
+        tagc_likeness_add(&likeness, value.least, value.largest);
+    }
+  const uint64_t next = tagc_plan_next_vote(comm->vote.cycle);
+  if (next && !tagc_likeness_is_known(&likeness)) {
+    comm->vote.cycle = next;
+    return;
+  }
+  comm->changes.judged = true;
+  if (!tagc_likeness_is_of_parameters(&likeness))
+    return;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (tagc_slot_is_gradient(comm, i))
+      comm->slots[i].sample.proof = TAGC_PROOF_OTHER;
+  comm->ledger->taken_for = "averaged parameters, as all ranks send nearly the same";
+  tagc_log(TAGC_LOG_WARN, "interpose",
+           "communicator %llu: its all-reduces pass: of %zu values of what the ranks send %zu are nearly the same on "
+           "all of them, as "
+           "averaged parameters (local SGD) are; TAGC_ASSUME=gradients compresses gradients that are so much alike",
+           (unsigned long long)comm->ledger->number, likeness.values, likeness.near);
+}
+
 bool tagc_changes_resolve(struct tagc_comm *comm, struct tagc_message *message) {
+  if (tagc_comm_compares_ranks(comm)) {
+    judge_averages(comm, message);
+    return true;
+  }
   struct tallies t = {.tallies = calloc(count_places(comm), sizeof *t.tallies),
                       .of = calloc(comm->slot_count, sizeof *t.of)};
   const bool good = t.tallies && t.of;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The contents of all-gathers and reduce-scatters, which prove or refute gradients (interpose/policy/changes.h).
+ * The contents of all-gathers and reductions, which prove or refute gradients (interpose/policy/changes.h).
  *
- * In the two cycles before the vote each rank keeps a sample of what it sends in each call, in device memory. A copy on
- * the stream of the call, right before it, takes the sample; nobody waits for it. In the vote each rank reads them all,
- * and one min all-reduce makes the changes equal on all ranks. Later cycles are not sampled.
+ * In the two cycles before the vote (one for all-reduces) each rank keeps a sample of what it sends in each call, in
+ * device memory. A copy on the stream of the call, right before it, takes the sample; nobody waits for it. In the vote
+ * each rank reads them all, and one min all-reduce makes the changes, or the differences of ranks, equal on all ranks.
+ * Later cycles are not sampled.
  *
  * Parameters may stand still: a learning rate of 0, steps that a loss scale skips. If that alone is missing, and no
- * slot is a gradient otherwise, the vote is postponed a few times.
+ * slot is a gradient otherwise, the vote is postponed a few times. So it is if too few values of all-reduces are known.
  */
 #ifndef INTERPOSE_VOTE_CHANGES_H
 #define INTERPOSE_VOTE_CHANGES_H

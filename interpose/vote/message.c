@@ -50,6 +50,29 @@ void tagc_message_change(struct tagc_message *m, struct tagc_change_range *chang
   changes->least = range.most < 0 ? TAGC_CHANGE_UNKNOWN : (enum tagc_change)range.most;
 }
 
+/* Numbers with the order of the floats, and back. */
+static int64_t order_of_float(float x) {
+  int32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits < 0 ? (int64_t)INT32_MIN - bits : bits;
+}
+
+static float float_of_order(int64_t order) {
+  const int32_t bits = (int32_t)(order < 0 ? INT32_MIN - order : order);
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+void tagc_message_value(struct tagc_message *m, struct tagc_vote_value *value) {
+  const bool knows = value->least == value->least;
+  struct tagc_vote_range range = {order_of_float(knows ? value->least : -__builtin_inff()),
+                                  order_of_float(knows ? value->largest : __builtin_inff())};
+  carry_range(m, &range);
+  value->least = float_of_order(range.least);
+  value->largest = float_of_order(range.most);
+}
+
 /* Each rank leaves the other ranks' places alone. */
 void tagc_message_hosts(struct tagc_message *m, struct tagc_vote_hosts *hosts) {
   tagc_message_flag(m, &hosts->can_split);

@@ -26,6 +26,7 @@ enum {
   TAGC_MESSAGE_FLAG = 1,
   TAGC_MESSAGE_MAP = 4,
   TAGC_MESSAGE_CHANGE = 2,
+  TAGC_MESSAGE_VALUE = 2,
   TAGC_MESSAGE_HOSTS = 1,
   TAGC_MESSAGE_SAMPLE = 8 + 4 * TAGC_CANDIDATES,
   TAGC_MESSAGE_PARAMETERS = 4,
@@ -39,6 +40,13 @@ void tagc_message_flag(struct tagc_message *message, bool *flag);
 
 /* How the content of a call has changed. The rank that packs has one change, both members. */
 void tagc_message_change(struct tagc_message *message, struct tagc_change_range *changes);
+
+/* A value of what each rank sends: then the least and the largest. The rank that packs has one, both members. NaN: it
+ * knows none, and the range is infinite. */
+struct tagc_vote_value {
+  float least, largest;
+};
+void tagc_message_value(struct tagc_message *message, struct tagc_vote_value *value);
 
 /* Where the ranks are. */
 struct tagc_vote_hosts {

@@ -156,6 +156,7 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
   const struct tagc_replicas proof = tagc_replicas_prove(evidence, pattern->nranks, op);
   pattern->proven = proof.passes > 0;
   pattern->passes = proof.passes;
+  pattern->rebuilt = proof.rebuilt;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
     seen->gathered = false;
@@ -181,7 +182,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   pattern->length = period;
   pattern->slot_count = 0;
   pattern->passes = 0;
-  pattern->has_lone = pattern->row = pattern->proven = false;
+  pattern->has_lone = pattern->row = pattern->proven = pattern->rebuilt = false;
   for (uint32_t i = 0; i < evidence->signatures; i++)
     reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
   pattern->all_reduces = !reduces || has_replicas(pattern, evidence);

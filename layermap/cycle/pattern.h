@@ -66,6 +66,7 @@ struct tagc_pattern {
   bool all_reduces;       /* its slots are all-reduces: no floating-point reduce-scatter, or none of a gradient */
   bool whole;             /* it looks like a whole training step: see tagc_cycle_is_gradients() */
   bool proven;            /* of all-reduces: the program's beginning proves it (replicas.h) */
+  bool rebuilt;           /* and they are DDP's new buckets */
   bool row;               /* but recent reduce-scatters are not all in it, or not in its order (activations.h) */
   uint32_t forward_calls; /* of the shortest forward pass, without units that stay gathered; 0: none is known */
   uint32_t followed;      /* calls since tagc_forward_begin() */

@@ -144,12 +144,12 @@ static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, ui
                                         const struct parameters of[READINGS], uint64_t below) {
   struct share share = {.least = below};
   while (take_next(&share, evidence, op)) {
-    uint64_t passes = count_broadcast(evidence, of, &share);
-    passes = passes ? passes : count_rebuilt(evidence, &share);
+    const uint64_t broadcast = count_broadcast(evidence, of, &share), rebuilt = count_rebuilt(evidence, &share);
+    const uint64_t passes = broadcast ? broadcast : rebuilt;
     if (passes)
       return others_may_be_gradients(evidence, op, &share, passes)
                ? (struct tagc_replicas){0}
-               : (struct tagc_replicas){share.least, share.most, passes};
+               : (struct tagc_replicas){share.least, share.most, passes, rebuilt == 1};
   }
   return (struct tagc_replicas){.most = share.most};
 }

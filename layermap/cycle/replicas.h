@@ -14,7 +14,8 @@
  *                reduced before has the elements of a pass, once or several times, in another cut.
  *
  * Twice. If smaller all-reduces have half of the proven elements or more, one of both may be the parameters themselves
- * (averaged models), and nothing is proven.
+ * (averaged models), and nothing is proven. Averages alone look as gradients do: contents refute them
+ * (interpose/policy/changes.h).
  *
  * Tokens. The counts of activations are tokens times width, and all activations of a step have one number of tokens, or
  * a few. So they have a large common divisor. Buckets add up parameters of many shapes, which have at most a width in
@@ -38,6 +39,7 @@
 struct tagc_replicas {
   uint64_t least, most;
   uint64_t passes; /* how often they reduce the model (accumulation); 0: none is proven */
+  bool rebuilt;    /* they are as many as DDP's new buckets: nobody else's */
 };
 
 /* Of the all-reduces with this kind of reduction, over so many ranks (0: unknown). */

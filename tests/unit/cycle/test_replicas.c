@@ -339,6 +339,20 @@ static void alike_alone(void) {
 
 static void nothing(void) { steps(step); }
 
+static void ddp_rebuilt(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  reduce(PARAMETERS);
+  rebuilding(BUCKETS);
+  steps(step);
+}
+
+static void averages_later(void) {
+  ddp_rebuilt();
+  for (int i = 0; i < 4; i++)
+    steps(one_bucket);
+}
+
 static const struct {
   const char *what;
   void (*program)(void);
@@ -382,7 +396,32 @@ static const struct {
   {"no beginning", nothing, 0},
 };
 
+/* Are the gradients DDP's buckets, which it cut anew? */
+static const struct {
+  const char *what;
+  void (*program)(void);
+  bool rebuilt;
+} rebuilt_cases[] = {
+  {"DDP's buckets are gradients only, once they are cut anew", ddp_rebuilt, true},
+  {"they were not", ddp, false},
+  {"twice as many calls may be anything", accumulated, false},
+  {"sums of all parameters, behind many steps of them", averages_later, false},
+};
+
+static void rebuilt(void) {
+  for (size_t i = 0; i < sizeof rebuilt_cases / sizeof *rebuilt_cases; i++) {
+    const struct tagc_cycle_options options = {1, 256, RANKS};
+    struct watch w = {.cycle = tagc_cycle_create(&options)};
+    rebuilt_cases[i].program();
+    play(&w, &tape);
+    ok(tagc_cycle_is_gradients(w.cycle) && tagc_cycle_is_rebuilt(w.cycle) == rebuilt_cases[i].rebuilt, "%s",
+       rebuilt_cases[i].what);
+    tagc_cycle_destroy(w.cycle);
+  }
+}
+
 int main(void) {
+  rebuilt();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct tagc_cycle_options options = {1, 256, RANKS};
     struct watch w = {.cycle = tagc_cycle_create(&options)};

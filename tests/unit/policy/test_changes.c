@@ -104,11 +104,62 @@ static void verdicts(void) {
   ok(!tagc_change_is_missing(&still), "others need not");
 }
 
+/* Values of weights, each of which so many ranks have moved by so much, at random, ... */
+static struct tagc_likeness of_ranks(int nranks, float keep, float move, size_t n) {
+  struct tagc_likeness likeness = {0};
+  for (size_t i = 0; i < n; i++) {
+    const float x = normal();
+    float least = INFINITY, largest = -INFINITY;
+    for (int r = 0; r < nranks; r++) {
+      const float own = keep * x + move * normal();
+      least = fminf(least, own);
+      largest = fmaxf(largest, own);
+    }
+    tagc_likeness_add(&likeness, least, largest);
+  }
+  return likeness;
+}
+
+/* ... and whether these are found. */
+static bool are_found(int nranks, float keep, float move) {
+  const struct tagc_likeness likeness = of_ranks(nranks, keep, move, N);
+  return tagc_likeness_is_of_parameters(&likeness);
+}
+
+static void ranks(void) {
+  ok(are_found(2, 1, 1e-5f) && are_found(2, 1, 0.02f) && are_found(8, 1, 0.008f),
+     "ranks have nearly the same parameters");
+  ok(!are_found(2, 0, 1) && !are_found(2, 1, 0.5f) && !are_found(8, 1, 0.2f), "and gradients of their own");
+  ok(!are_found(2, 1, 0.1f), "also where those of all batches are much alike");
+  ok(!are_found(2, 1, 0), "what is equal may be gradients of one batch");
+  struct tagc_likeness likeness = of_ranks(2, 1, 0.01f, 15);
+  ok(!tagc_likeness_is_known(&likeness) && !tagc_likeness_is_of_parameters(&likeness), "a few values tell nothing");
+  tagc_likeness_add(&likeness, 0, 0);
+  tagc_likeness_add(&likeness, -INFINITY, INFINITY);
+  tagc_likeness_add(&likeness, 1, INFINITY);
+  ok(likeness.values == 15, "nor do zeros, and values that some rank does not know");
+}
+
+static void picks(void) {
+  float values[TAGC_CHANGE_VALUES];
+  for (size_t i = 0; i < N; i++)
+    before[i] = (float)i;
+  tagc_change_pick(before, N, TAGC_FLOAT32, values);
+  bool spread = true;
+  for (size_t k = 0; k < TAGC_CHANGE_VALUES; k++)
+    spread &= values[k] == (float)(k * (N / TAGC_CHANGE_VALUES) + k % (N / TAGC_CHANGE_VALUES));
+  ok(spread, "values are spread, and not in one column");
+  tagc_change_pick(NULL, 0, TAGC_FLOAT32, values);
+  ok(isnan(values[0]) && isnan(values[TAGC_CHANGE_VALUES - 1]), "without a sample none is known");
+}
+
 int main(void) {
   srand(1);
   contents();
   odd_contents();
   rows();
   verdicts();
+  ranks();
+  picks();
   return tap_done();
 }

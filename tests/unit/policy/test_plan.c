@@ -172,6 +172,8 @@ static void slots(void) {
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_activations, "activations pass");
   q.changes = true;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_changes, "with a reason of their own if contents tell");
+  gathered.signature.collective = TAGC_COLL_ALL_REDUCE;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_averaged, "as do averages of parameters");
   options.assume = TAGC_ASSUME_GRADIENTS;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
   q = good, q.residual_left = (4 << 20) - 1;

@@ -4,6 +4,7 @@
  */
 #include "interpose/vote/message.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "tests/unit/tap.h"
@@ -169,6 +170,28 @@ static void proposals(void) {
      "the same");
 }
 
+static void values(void) {
+  static const float own[][2] = {{1, 2}, {-1, -2}, {-3, 0.5f}, {INFINITY, -INFINITY}, {0, -0.0f}};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    struct tagc_vote_value all = {0};
+    begin();
+    for (int r = 0; r < 2; r++)
+      tagc_message_value(&to[r], &(struct tagc_vote_value){own[i][r], own[i][r]});
+    reduce();
+    tagc_message_value(&from, &all);
+    ok(is_read(TAGC_MESSAGE_VALUE) && all.least == fminf(own[i][0], own[i][1]) &&
+         all.largest == fmaxf(own[i][0], own[i][1]),
+       "%g and %g: the least and the largest come out", (double)own[i][0], (double)own[i][1]);
+  }
+  struct tagc_vote_value all = {0};
+  begin();
+  tagc_message_value(&to[0], &(struct tagc_vote_value){1, 1});
+  tagc_message_value(&to[1], &(struct tagc_vote_value){NAN, NAN});
+  reduce();
+  tagc_message_value(&from, &all);
+  ok(all.least == -INFINITY && all.largest == INFINITY, "a value that a rank does not know lies anywhere");
+}
+
 static void changes(void) {
   struct tagc_change_range range = {TAGC_CHANGE_LITTLE, TAGC_CHANGE_LITTLE}, all = {0};
   begin();
@@ -226,6 +249,7 @@ int main(void) {
   maps();
   hosts();
   changes();
+  values();
   samples();
   times();
   proposals();
