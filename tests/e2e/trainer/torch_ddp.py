@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains a GPT that nobody has published with PyTorch's DDP, 60 steps, and prints the loss of held-out text: torch_ddp.py TEXT."""
+"""Trains a GPT that nobody has published with PyTorch's DDP, 60 steps, and prints the loss of held-out text: torch_ddp.py TEXT [PERIOD].
+With a period, ranks train alone and average each parameter after so many steps (local SGD, as accelerate does it)."""
+import contextlib
 import os
 import sys
 
@@ -26,11 +28,17 @@ def main():
     model = ddp(Gpt())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(2 + dist.get_rank())
-    for _ in range(STEPS):
-        loss = loss_of(model, batch(generator, BATCH))
-        loss.backward()
+    period = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    for i in range(1, STEPS + 1):
+        with model.no_sync() if period else contextlib.nullcontext():
+            loss = loss_of(model, batch(generator, BATCH))
+            loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        if period and i % period == 0:
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.data)
+                parameter.data /= dist.get_world_size()
         dist.all_reduce(loss.detach().clone())
     with torch.no_grad():
         held = loss_of(model.module, batch(torch.Generator().manual_seed(1), HELD))
