@@ -249,17 +249,19 @@ static void judge_averages(struct tagc_comm *comm, struct tagc_message *message)
     return;
   }
   comm->changes.judged = true;
-  if (!tagc_likeness_is_of_parameters(&likeness))
-    return;
-  for (size_t i = 0; i < comm->slot_count; i++)
+  const bool averaged = tagc_likeness_is_of_parameters(&likeness);
+  tagc_log(averaged ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
+           "communicator %llu: of %zu values of what the ranks send, %zu are nearly the same on all of them%s",
+           (unsigned long long)comm->ledger->number, likeness.values, likeness.near,
+           averaged
+             ? ", as averaged parameters (local SGD) are, so its all-reduces pass; TAGC_ASSUME=gradients compresses "
+               "gradients that are so much alike"
+             : "");
+  for (size_t i = 0; i < comm->slot_count && averaged; i++)
     if (tagc_slot_is_gradient(comm, i))
       comm->slots[i].sample.proof = TAGC_PROOF_OTHER;
-  comm->ledger->taken_for = "averaged parameters, as all ranks send nearly the same";
-  tagc_log(TAGC_LOG_WARN, "interpose",
-           "communicator %llu: its all-reduces pass: of %zu values of what the ranks send %zu are nearly the same on "
-           "all of them, as "
-           "averaged parameters (local SGD) are; TAGC_ASSUME=gradients compresses gradients that are so much alike",
-           (unsigned long long)comm->ledger->number, likeness.values, likeness.near);
+  if (averaged)
+    comm->ledger->taken_for = "averaged parameters, as all ranks send nearly the same";
 }
 
 bool tagc_changes_resolve(struct tagc_comm *comm, struct tagc_message *message) {
