@@ -213,12 +213,32 @@ struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, boo
   struct tagc_model *model = tagc_family_try(&a, no_memory);
   if (model && solution->blocks_only)
     keep_blocks(model);
-  if (model && solution->megatron) {
-    struct tagc_model *other = tagc_megatron_model(model, no_memory);
+  if (model && (solution->megatron || solution->forward)) {
+    struct tagc_model *other =
+      solution->forward ? tagc_family_forward_model(model, no_memory) : tagc_megatron_model(model, no_memory);
     tagc_model_free(model);
     return other;
   }
   return model;
+}
+
+/* Makes a solution's model, and compares it with the slots. NULL: it does not fit, or there is none. */
+static struct tagc_model *fit_solution(struct tagc_search *search, enum tagc_layout_kind layout,
+                                       struct tagc_solution *solution) {
+  bool no_memory = false;
+  struct tagc_model *model = tagc_solution_model(solution, &no_memory);
+  enum tagc_found holds = TAGC_FOUND_NONE;
+  if (model) {
+    const struct tagc_piece all = {.first = 0, .count = (uint32_t)model->place_count, .keep = TAGC_KEEP_ALL};
+    *search->steps += tagc_piece_members(model, &all, NULL) + search->count;
+    holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << layout,
+                            &solution->match, search->pieces, NULL);
+  }
+  search->no_memory |= (!model && no_memory) || holds == TAGC_FOUND_NO_MEMORY;
+  if (holds == TAGC_FOUND)
+    return model;
+  tagc_model_free(model);
+  return NULL;
 }
 
 /* The model of a candidate if it fits once made, with its match and the pieces of the slots; else NULL. */
@@ -228,19 +248,17 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
   solution->blocks_only = candidate->blocks_only;
   solution->megatron = candidate->megatron;
   solution->whole = is_whole(search);
-  bool no_memory;
-  struct tagc_model *model = tagc_solution_model(solution, &no_memory);
-  enum tagc_found holds = TAGC_FOUND_NONE;
-  if (model) {
-    const struct tagc_piece all = {.first = 0, .count = (uint32_t)model->place_count, .keep = TAGC_KEEP_ALL};
-    *search->steps += tagc_piece_members(model, &all, NULL) + search->count;
-    holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout,
-                            &solution->match, search->pieces, NULL);
+  solution->forward = false;
+  struct tagc_model *model = fit_solution(search, candidate->layout, solution);
+  if (!model && solution->whole) {
+    solution->forward = true;
+    model = fit_solution(search, candidate->layout, solution);
   }
-  search->no_memory |= (!model && no_memory) || holds == TAGC_FOUND_NO_MEMORY;
+  if (!model)
+    return NULL;
   bool is_total = !candidate->frame.length;
   bool is_cut = solution->match.wrapping == TAGC_WRAP_WHOLE || solution->match.wrapping == TAGC_WRAP_BUCKETS;
-  if (holds == TAGC_FOUND && is_total == is_cut)
+  if (is_total == is_cut)
     return model;
   tagc_model_free(model);
   return NULL;

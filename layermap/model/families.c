@@ -105,6 +105,59 @@ enum tagc_family tagc_family_find(const char *name) {
   return family;
 }
 
+/* More than any rank. */
+enum { RANKS = 16 };
+
+/* True if the order is known; *differs: if it is another one than that of registration. */
+static bool knows_forward(enum tagc_family family, const struct tagc_unit *unit, bool *differs) {
+  int before = 0;
+  for (size_t i = 0; i < unit->count; i++) {
+    const int rank = tagc_family_forward(family, unit->parameters[i].name);
+    if (rank < 0 || unit->is_guessed)
+      return false;
+    *differs |= rank < before;
+    before = rank;
+  }
+  return true;
+}
+
+static bool add_sorted_unit(struct tagc_model *to, enum tagc_family family, const struct tagc_unit *unit) {
+  bool done = tagc_model_add_unit(to, unit->name);
+  for (int rank = 0; rank < RANKS; rank++)
+    for (size_t i = 0; i < unit->count; i++) {
+      const struct tagc_parameter *p = &unit->parameters[i];
+      if (tagc_family_forward(family, p->name) == rank)
+        done = done && tagc_model_add_parameter(to, p->name, p->kinds, p->rows, p->columns);
+    }
+  return done;
+}
+
+struct tagc_model *tagc_family_forward_model(const struct tagc_model *model, bool *no_memory) {
+  const enum tagc_family family = tagc_family_find(model->family);
+  bool known = !model->is_guessed, differs = false;
+  for (size_t i = 0; i < model->unit_count; i++)
+    known = known && knows_forward(family, &model->units[i], &differs);
+  *no_memory = false;
+  if (!known || !differs)
+    return NULL;
+  struct tagc_model *to = tagc_model_create();
+  bool done = to;
+  for (size_t i = 0; i < model->unit_count; i++)
+    done = done && add_sorted_unit(to, family, &model->units[i]);
+  for (size_t i = 0; i < model->place_count; i++)
+    done = done && tagc_model_add_place(to, model->places[i].unit, model->places[i].block);
+  if (!done) {
+    *no_memory = true;
+    tagc_model_free(to);
+    return NULL;
+  }
+  memcpy(to->family, model->family, sizeof to->family);
+  to->layout = model->layout;
+  to->heads = model->heads;
+  to->kv_heads = model->kv_heads;
+  return to;
+}
+
 /* Adds to the last unit of the model until an addition fails. */
 struct builder {
   struct tagc_model *model;

@@ -292,6 +292,37 @@ static void test_maps_that_do_not_fit(void) {
   tagc_model_free(model);
 }
 
+/* As of DDP, whose buckets have the parameters in the order in which their gradients come: llama registers its norms
+ * behind the matrices, and uses them before these. */
+static struct tagc_model *make_forward_buckets(void) {
+  bool no_memory;
+  struct tagc_model *model = tagc_family_model(find("llama-3-8b")),
+                    *sorted = tagc_family_forward_model(model, &no_memory);
+  make_slots(&slots, sorted, WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 1);
+  for (size_t i = 0; i < slots.count; i++)
+    slots.infos[i].signature.collective = TAGC_COLL_ALL_REDUCE;
+  tagc_model_free(sorted);
+  return model;
+}
+
+/* Without a map: ddp-tinyllama.calls of test_sequences. */
+static void test_forward_buckets(void) {
+  struct tagc_model *model = make_forward_buckets();
+  struct tagc_layers *layers = infer(4, model);
+  ok(layers->source == TAGC_LAYER_MAP && !*why, "buckets in the order of the forward pass: %s", layers->what);
+  named(layers, -1, "bucket.0");
+  bool is_so = sizes_hold(layers, 1);
+  for (size_t i = 0; i < layers->count; i++) {
+    const struct tagc_layer *layer = &layers->layers[i];
+    for (size_t k = 0; k + 1 < layer->count; k++)
+      is_so &= strcmp(layer->members[k].parameter->name, "norm1.weight") ||
+               !strcmp(layer->members[k + 1].parameter->name, "attn.q.weight");
+  }
+  ok(is_so, "  norms come before what they are for");
+  tagc_layers_free(layers);
+  tagc_model_free(model);
+}
+
 static void test_layouts(void) {
   struct tagc_model *map = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
   for (uint8_t op = 0; op < 2; op++) {
@@ -569,8 +600,7 @@ static void test_limits(void) {
 }
 
 /* Without memory there are no layers: never different ones from those of ranks with memory. */
-static void test_memory(void) {
-  struct tagc_model *model = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
+static void fail_allocations(const struct tagc_model *model, const char *what) {
   for (int with_map = 0; with_map < 2; with_map++) {
     allocations = 0;
     struct tagc_layers *layers = infer(8, with_map ? model : NULL);
@@ -584,9 +614,17 @@ static void test_memory(void) {
       tried++;
       tagc_layers_free(layers);
     }
-    ok(needed && !wrong, "%ld of %ld allocations fail, each alone%s: %ld times there were layers", tried, needed,
-       with_map ? ", with a map" : "", wrong);
+    ok(needed && !wrong, "%s: %ld of %ld allocations fail, each alone%s: %ld times there were layers", what, tried,
+       needed, with_map ? ", with a map" : "", wrong);
   }
+}
+
+static void test_memory(void) {
+  struct tagc_model *model = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
+  fail_allocations(model, "blocks");
+  tagc_model_free(model);
+  model = make_forward_buckets();
+  fail_allocations(model, "buckets");
   tagc_model_free(model);
 }
 
@@ -598,6 +636,7 @@ int main(void) {
   test_trainer();
   test_odd();
   test_maps_that_do_not_fit();
+  test_forward_buckets();
   test_layouts();
   test_limits();
   test_towers();

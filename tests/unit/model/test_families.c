@@ -273,6 +273,34 @@ static void bad_sizes_are_refused(void) {
      "  and that is not for want of memory");
 }
 
+/* Parameters of a block in the order of the forward pass; "": it is that of registration, or not known. */
+static void forward_orders(void) {
+  static const struct {
+    enum tagc_family family;
+    const char *wanted;
+  } cases[] = {
+    {TAGC_FAMILY_LLAMA, "norm1 attn.q attn.k attn.v attn.o norm2 mlp.gate mlp.up mlp.down "},
+    {TAGC_FAMILY_GPT2, ""},
+    {TAGC_FAMILY_FALCON, ""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char got[400] = "";
+    const struct tagc_architecture a = {.family = cases[i].family, SIZES};
+    bool no_memory = true;
+    struct tagc_model *model = tagc_family_model(&a), *sorted = tagc_family_forward_model(model, &no_memory);
+    const struct tagc_unit *block = sorted ? &sorted->units[1] : NULL;
+    for (size_t k = 0; block && k < block->count; k++) {
+      const char *name = block->parameters[k].name;
+      snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s ", (int)(strrchr(name, '.') - name), name);
+    }
+    ok(strcmp(got, cases[i].wanted) == 0 && !no_memory &&
+         (!sorted || tagc_model_elements(sorted) == tagc_model_elements(model)),
+       "%s forward: %s", tagc_family_name(cases[i].family), *got ? got : "as registered, or not known");
+    tagc_model_free(sorted);
+    tagc_model_free(model);
+  }
+}
+
 static void families_have_names(void) {
   bool is_so = true;
   for (enum tagc_family family = 0; family < TAGC_FAMILIES; family++)
@@ -286,6 +314,7 @@ int main(void) {
   orders_are_right();
   places_are_right();
   bad_sizes_are_refused();
+  forward_orders();
   families_have_names();
   return tap_done();
 }
