@@ -4,8 +4,8 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/nonzero_index.h"
 
-/* Fewer pairs of values tell nothing. */
-enum { LEAST_PAIRS = 16 };
+/* Fewer pairs of values tell nothing, nor do fewer values on all ranks. */
+enum { LEAST_PAIRS = 16, LEAST_VALUES = 64 };
 
 struct tagc_change_rows tagc_change_rows(size_t bytes, size_t element) {
   if (bytes <= TAGC_CHANGE_BYTES)
@@ -72,14 +72,15 @@ void tagc_likeness_add(struct tagc_likeness *likeness, float least, float larges
   likeness->equal += largest == least;
 }
 
-bool tagc_likeness_is_known(const struct tagc_likeness *likeness) { return likeness->values >= LEAST_PAIRS; }
+bool tagc_likeness_is_known(const struct tagc_likeness *likeness) {
+  return likeness->values >= LEAST_VALUES && likeness->equal < likeness->values;
+}
 
 /* Of weights with the deviation s, which two ranks moved apart by 0.03 s, 79% are near; by 0.05 s 69%. If eight ranks
  * moved each by 0.01 s, 82% are; by 0.02 s 67%. Of independent numbers 4 to 9% are near; of gradients on two ranks 57%
  * for a small classifier and 16384 samples a rank, and 20 to 40% for fewer. */
 bool tagc_likeness_is_of_parameters(const struct tagc_likeness *likeness) {
-  return tagc_likeness_is_known(likeness) && 4 * likeness->near >= 3 * likeness->values &&
-         likeness->equal < likeness->values;
+  return tagc_likeness_is_known(likeness) && 4 * likeness->near >= 3 * likeness->values;
 }
 
 /* All of its all-gathers differ by little at most, and all of its reduce-scatters wholly. */

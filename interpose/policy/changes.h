@@ -64,7 +64,7 @@ enum tagc_proof tagc_change_judge(const struct tagc_change_tally *tally);
 bool tagc_change_is_missing(const struct tagc_change_tally *tally);
 
 /* Spread values of a sample, which the ranks compare. NaN: not known. */
-enum { TAGC_CHANGE_VALUES = 32 };
+enum { TAGC_CHANGE_VALUES = 128 };
 void tagc_change_pick(const void *sample, size_t n, enum tagc_dtype dtype, float values[TAGC_CHANGE_VALUES]);
 
 /* How alike the ranks are in values that are not zero. */
@@ -73,6 +73,7 @@ struct tagc_likeness {
 };
 /* Adds the least and the largest that some rank has in one place. */
 void tagc_likeness_add(struct tagc_likeness *likeness, float least, float largest);
+/* False: too few, or all equal. A later step may tell. */
 bool tagc_likeness_is_known(const struct tagc_likeness *likeness);
 bool tagc_likeness_is_of_parameters(const struct tagc_likeness *likeness);
 

@@ -250,7 +250,7 @@ static void judge_averages(struct tagc_comm *comm, struct tagc_message *message)
   }
   comm->changes.judged = true;
   const bool averaged = tagc_likeness_is_of_parameters(&likeness);
-  tagc_log(averaged ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
+  tagc_log(averaged && comm->rank == 0 ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
            "communicator %llu: of %zu values of what the ranks send, %zu are nearly the same on all of them%s",
            (unsigned long long)comm->ledger->number, likeness.values, likeness.near,
            averaged

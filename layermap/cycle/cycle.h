@@ -154,8 +154,8 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
  * (layers.h), and the shards of other communicators. */
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
-/* True if the locked cycle reduces as many buckets as DDP said when it cut them anew. Only DDP's gradients do. Other
- * proven all-reduces may be of averaged parameters, which begin likewise. */
+/* True if the locked cycle reduces as many buckets as DDP said when it cut them anew, and more than one. Hardly
+ * anything but DDP's gradients does. Other proven all-reduces may be of averaged parameters, which begin likewise. */
 bool tagc_cycle_is_rebuilt(const struct tagc_cycle *cycle);
 
 #endif

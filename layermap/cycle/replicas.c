@@ -149,7 +149,8 @@ static struct tagc_replicas prove_below(const struct tagc_evidence *evidence, ui
     if (passes)
       return others_may_be_gradients(evidence, op, &share, passes)
                ? (struct tagc_replicas){0}
-               : (struct tagc_replicas){share.least, share.most, passes, rebuilt == 1};
+               : (struct tagc_replicas){share.least, share.most, passes,
+                                        passes == 1 && rebuilt == 1 && share.calls > 1};
   }
   return (struct tagc_replicas){.most = share.most};
 }

@@ -39,7 +39,7 @@
 struct tagc_replicas {
   uint64_t least, most;
   uint64_t passes; /* how often they reduce the model (accumulation); 0: none is proven */
-  bool rebuilt;    /* they are as many as DDP's new buckets: nobody else's */
+  bool rebuilt;    /* they are as many as DDP's new buckets, and several: one might be of all parameters */
 };
 
 /* Of the all-reduces with this kind of reduction, over so many ranks (0: unknown). */

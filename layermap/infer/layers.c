@@ -16,7 +16,7 @@
 
 /* The targets of the layers' pointers. */
 struct memory {
-  struct tagc_model *model;    /* found by arithmetic; NULL: the map's */
+  struct tagc_model *model;    /* found by arithmetic, or a sorted map; NULL: the map itself */
   struct tagc_member *members; /* of all layers */
 };
 
@@ -267,8 +267,10 @@ static enum tagc_found take_map(struct task *t, const struct tagc_model *map, st
   const struct reading *rival;
   struct readings readings;
   enum tagc_found found = read_slots(t, map, &readings);
-  if (found == TAGC_FOUND_NONE)
-    return match(t, map, any, &t->match, why);
+  if (found == TAGC_FOUND_NONE) {
+    found = match(t, map, any, &t->match, why);
+    return found == TAGC_FOUND_NO_MEMORY ? found : TAGC_FOUND_NONE;
+  }
   if (found != TAGC_FOUND)
     return found;
   const struct reading *best = choose_reading(&readings, &rival);

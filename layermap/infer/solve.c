@@ -250,7 +250,7 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
   solution->whole = is_whole(search);
   solution->forward = false;
   struct tagc_model *model = fit_solution(search, candidate->layout, solution);
-  if (!model && solution->whole) {
+  if (!model && solution->whole && !candidate->frame.length) {
     solution->forward = true;
     model = fit_solution(search, candidate->layout, solution);
   }

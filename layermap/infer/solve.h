@@ -14,7 +14,7 @@ struct tagc_solution {
   struct tagc_architecture architecture;
   bool blocks_only;        /* the parameters outside the blocks are unknown */
   bool megatron;           /* the parameters are those of megatron.h */
-  bool forward;            /* they are in the order of the forward pass, as in DDP's buckets */
+  bool forward;            /* they are in the order of the forward pass, which is that of DDP's buckets */
   struct tagc_match match; /* how it lies in the slots */
   bool whole;              /* uncut: the slots are all-reduces */
   unsigned confidence;     /* per cent */

@@ -105,7 +105,7 @@ enum tagc_family tagc_family_find(const char *name) {
   return family;
 }
 
-/* More than any rank. */
+/* More than any rank: letters of `forward`, or ends of names. */
 enum { RANKS = 16 };
 
 /* True if the order is known; *differs: if it is another one than that of registration. */
@@ -122,14 +122,15 @@ static bool knows_forward(enum tagc_family family, const struct tagc_unit *unit,
 }
 
 static bool add_sorted_unit(struct tagc_model *to, enum tagc_family family, const struct tagc_unit *unit) {
+  const size_t before = to->parameter_count;
   bool done = tagc_model_add_unit(to, unit->name);
   for (int rank = 0; rank < RANKS; rank++)
     for (size_t i = 0; i < unit->count; i++) {
       const struct tagc_parameter *p = &unit->parameters[i];
       if (tagc_family_forward(family, p->name) == rank)
-        done = done && tagc_model_add_parameter(to, p->name, p->kinds, p->rows, p->columns);
+        done = done && tagc_model_add_parameters(to, p, 1);
     }
-  return done;
+  return done && to->parameter_count == before + unit->count;
 }
 
 struct tagc_model *tagc_family_forward_model(const struct tagc_model *model, bool *no_memory) {

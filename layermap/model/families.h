@@ -92,8 +92,8 @@ enum tagc_family tagc_family_find(const char *name);
  * gradients come in the reverse order. */
 int tagc_family_forward(enum tagc_family family, const char *name);
 
-/* The same model with each unit's parameters in that order, in which they lie in DDP's buckets. NULL: it is the model's
- * own order, or not known; or there is no memory: see no_memory. */
+/* The same model with each unit's parameters in that order. DDP's buckets have them in the opposite one. NULL: it is
+ * the model's own order, or not known; or there is no memory: see no_memory. */
 struct tagc_model *tagc_family_forward_model(const struct tagc_model *model, bool *no_memory);
 
 /* Each adds parameters to the last unit of the model: those of block `number`, of the unit before the blocks, of the

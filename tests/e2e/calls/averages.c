@@ -16,7 +16,7 @@
  */
 #include "tests/e2e/harness.h"
 
-enum { SLOTS = 3, MOST = 100000, STEPS = 20, LAST = 4, FLAT_STEPS = 560 };
+enum { SLOTS = 3, MOST = 100000, STEPS = 28, LAST = 4, FLAT_STEPS = 560 };
 
 enum content { ZEROS, PARAMETERS, GRADIENTS, SAME };
 

@@ -347,6 +347,14 @@ static void ddp_rebuilt(void) {
   steps(step);
 }
 
+static void one_rebuilt(void) {
+  constructor();
+  broadcast(PARAMETERS, FLOAT);
+  step();
+  rebuilding(1);
+  steps(one_bucket);
+}
+
 static void averages_later(void) {
   ddp_rebuilt();
   for (int i = 0; i < 4; i++)
@@ -405,6 +413,7 @@ static const struct {
   {"DDP's buckets are gradients only, once they are cut anew", ddp_rebuilt, true},
   {"they were not", ddp, false},
   {"twice as many calls may be anything", accumulated, false},
+  {"a single one may be of all parameters", one_rebuilt, false},
   {"sums of all parameters, behind many steps of them", averages_later, false},
 };
 
