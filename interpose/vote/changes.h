@@ -7,7 +7,8 @@
  * Later cycles are not sampled.
  *
  * Parameters may stand still: a learning rate of 0, steps that a loss scale skips. If that alone is missing, and no
- * slot is a gradient otherwise, the vote is postponed a few times. So it is if too few values of all-reduces are known, or all are equal.
+ * slot is a gradient otherwise, the vote is postponed a few times. So it is if too few values of all-reduces are known,
+ * or all are equal.
  */
 #ifndef INTERPOSE_VOTE_CHANGES_H
 #define INTERPOSE_VOTE_CHANGES_H
