@@ -33,13 +33,17 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   return comm->layers != NULL;
 }
 
+static bool has_evident_gradient(const struct tagc_comm *comm) {
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (tagc_slot_is_gradient(comm, i))
+      return true;
+  return false;
+}
+
 /* May some slot be compressed? All kinds of traffic use all-reduces: if all may be activations, no vote is needed. */
-static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos) {
-  bool hopeful =
-    infos[0].signature.collective != TAGC_COLL_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
-  for (size_t i = 0; i < comm->slot_count && !hopeful; i++)
-    hopeful = tagc_slot_is_gradient(comm, i);
-  return hopeful;
+static bool is_hopeful(const struct tagc_comm *comm) {
+  return !tagc_comm_compares_ranks(comm) || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS ||
+         has_evident_gradient(comm);
 }
 
 /* Sets the slot's state before the vote. */
@@ -75,12 +79,7 @@ static const char *taken_for(const struct tagc_comm *comm, const struct tagc_slo
 static bool may_contents_decide(const struct tagc_comm *comm, size_t allgathers) {
   if (!tagc_comm_compares_ranks(comm))
     return allgathers > 0;
-  if (tagc_cycle_is_rebuilt(comm->observed.cycle))
-    return false;
-  for (size_t i = 0; i < comm->slot_count; i++)
-    if (tagc_slot_is_gradient(comm, i))
-      return true;
-  return false;
+  return has_evident_gradient(comm) && !tagc_cycle_has_rebuilt_buckets(comm->observed.cycle);
 }
 
 /* Do the contents of the cycle's calls decide what is a gradient? Then they are sampled. The user may have decided it
@@ -170,7 +169,7 @@ static bool can_ask_torch(const struct tagc_comm *comm) {
 
 /* Decides what follows from the layers. */
 static ncclResult_t use_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count) {
-  if (count && !is_hopeful(comm, infos)) {
+  if (count && !is_hopeful(comm)) {
     comm->vote.asks_shards = tagc_shards_may_be(comm);
     if (!comm->vote.asks_shards)
       tagc_comm_pass_slots(comm);

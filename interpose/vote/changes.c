@@ -236,13 +236,15 @@ static void judge_slots(struct tagc_comm *comm, const struct tallies *t) {
 /* Are the all-reduces, which something has proved, those of averaged parameters? */
 static void judge_averages(struct tagc_comm *comm, struct tagc_message *message) {
   struct tagc_likeness likeness = {0};
-  for (size_t i = 0; i < comm->slot_count; i++)
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    const bool counts = tagc_slot_is_gradient(comm, i);
     for (size_t k = 0; k < TAGC_CHANGE_VALUES; k++) {
       struct tagc_vote_value value = {0};
       tagc_message_value(message, &value);
-      if (tagc_slot_is_gradient(comm, i))
+      if (counts)
         tagc_likeness_add(&likeness, value.least, value.largest);
     }
+  }
   const uint64_t next = tagc_plan_next_vote(comm->vote.cycle);
   if (next && !tagc_likeness_is_known(&likeness)) {
     comm->vote.cycle = next;

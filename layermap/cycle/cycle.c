@@ -295,4 +295,4 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
 
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle) { return cycle->locked && cycle->pattern.whole; }
 
-bool tagc_cycle_is_rebuilt(const struct tagc_cycle *cycle) { return cycle->locked && cycle->pattern.rebuilt; }
+bool tagc_cycle_has_rebuilt_buckets(const struct tagc_cycle *cycle) { return cycle->locked && cycle->pattern.rebuilt; }

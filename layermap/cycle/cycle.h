@@ -156,6 +156,6 @@ bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
 /* True if the locked cycle reduces as many buckets as DDP said when it cut them anew, and more than one. Hardly
  * anything but DDP's gradients does. Other proven all-reduces may be of averaged parameters, which begin likewise. */
-bool tagc_cycle_is_rebuilt(const struct tagc_cycle *cycle);
+bool tagc_cycle_has_rebuilt_buckets(const struct tagc_cycle *cycle);
 
 #endif

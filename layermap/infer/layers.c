@@ -320,15 +320,19 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
   return fill_layers(t, memory->model, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
-/* The same with the map's parameters in the order of the forward pass, if that is known and another one. */
-static enum tagc_found take_map_forward(struct task *t, const struct tagc_model *map, struct tagc_layers *layers) {
+/* The same with the map's parameters in the order of the forward pass, if that is known and another one. If they do not
+ * fit either, `why` stays about the map. */
+static enum tagc_found take_map_forward(struct task *t, const struct tagc_model *map, struct tagc_layers *layers,
+                                        char why[160]) {
   struct memory *memory = layers->memory;
-  char why[160];
+  char ignored[160];
   bool no_memory;
   memory->model = tagc_family_forward_model(map, &no_memory);
   if (!memory->model)
     return no_memory ? TAGC_FOUND_NO_MEMORY : TAGC_FOUND_NONE;
-  const enum tagc_found found = take_map(t, memory->model, layers, why);
+  const enum tagc_found found = take_map(t, memory->model, layers, ignored);
+  if (found == TAGC_FOUND)
+    why[0] = '\0';
   if (found == TAGC_FOUND_NONE) {
     tagc_model_free(memory->model);
     memory->model = NULL;
@@ -343,11 +347,10 @@ static bool infer(struct task *t, const struct tagc_model *map, struct tagc_laye
     snprintf(layers->layers[i].name, sizeof layers->layers[i].name, "unit%u", t->slots[i].unit);
   if (!tagc_forward_order(t->slots, t->count, t->order, t->counts))
     return true;
-  if (map && map->place_count)
+  if (map && map->place_count) {
     found = take_map(t, map, layers, why);
-  if (found == TAGC_FOUND_NONE && map && map->place_count && t->all_reduces) {
-    found = take_map_forward(t, map, layers);
-    why[0] = found == TAGC_FOUND ? '\0' : why[0];
+    if (found == TAGC_FOUND_NONE && t->all_reduces)
+      found = take_map_forward(t, map, layers, why);
   }
   if (found == TAGC_FOUND_NONE)
     found = take_solution(t, layers);

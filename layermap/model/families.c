@@ -113,7 +113,7 @@ static bool knows_forward(enum tagc_family family, const struct tagc_unit *unit,
   int before = 0;
   for (size_t i = 0; i < unit->count; i++) {
     const int rank = tagc_family_forward(family, unit->parameters[i].name);
-    if (rank < 0 || unit->is_guessed)
+    if (rank < 0 || rank >= RANKS || unit->is_guessed)
       return false;
     *differs |= rank < before;
     before = rank;
@@ -121,16 +121,14 @@ static bool knows_forward(enum tagc_family family, const struct tagc_unit *unit,
   return true;
 }
 
-static bool add_sorted_unit(struct tagc_model *to, enum tagc_family family, const struct tagc_unit *unit) {
-  const size_t before = to->parameter_count;
+static bool add_sorted_unit(struct tagc_model *to, const struct tagc_unit *unit) {
+  const enum tagc_family family = tagc_family_find(to->family);
   bool done = tagc_model_add_unit(to, unit->name);
   for (int rank = 0; rank < RANKS; rank++)
-    for (size_t i = 0; i < unit->count; i++) {
-      const struct tagc_parameter *p = &unit->parameters[i];
-      if (tagc_family_forward(family, p->name) == rank)
-        done = done && tagc_model_add_parameters(to, p, 1);
-    }
-  return done && to->parameter_count == before + unit->count;
+    for (size_t i = 0; i < unit->count; i++)
+      if (tagc_family_forward(family, unit->parameters[i].name) == rank)
+        done = done && tagc_model_add_parameters(to, &unit->parameters[i], 1);
+  return done;
 }
 
 struct tagc_model *tagc_family_forward_model(const struct tagc_model *model, bool *no_memory) {
@@ -139,23 +137,12 @@ struct tagc_model *tagc_family_forward_model(const struct tagc_model *model, boo
   for (size_t i = 0; i < model->unit_count; i++)
     known = known && knows_forward(family, &model->units[i], &differs);
   *no_memory = false;
-  if (!known || !differs)
-    return NULL;
-  struct tagc_model *to = tagc_model_create();
-  bool done = to;
-  for (size_t i = 0; i < model->unit_count; i++)
-    done = done && add_sorted_unit(to, family, &model->units[i]);
-  for (size_t i = 0; i < model->place_count; i++)
-    done = done && tagc_model_add_place(to, model->places[i].unit, model->places[i].block);
-  if (!done) {
-    *no_memory = true;
-    tagc_model_free(to);
-    return NULL;
+  struct tagc_model *to = known && differs ? tagc_model_remake(model, add_sorted_unit, no_memory) : NULL;
+  if (to) {
+    to->layout = model->layout;
+    to->heads = model->heads;
+    to->kv_heads = model->kv_heads;
   }
-  memcpy(to->family, model->family, sizeof to->family);
-  to->layout = model->layout;
-  to->heads = model->heads;
-  to->kv_heads = model->kv_heads;
   return to;
 }
 

@@ -75,17 +75,5 @@ static bool add_unit(struct tagc_model *to, const struct tagc_unit *unit) {
 }
 
 struct tagc_model *tagc_megatron_model(const struct tagc_model *model, bool *no_memory) {
-  struct tagc_model *to = tagc_model_create();
-  bool done = to;
-  for (size_t i = 0; i < model->unit_count; i++)
-    done = done && add_unit(to, &model->units[i]);
-  for (size_t i = 0; i < model->place_count; i++)
-    done = done && tagc_model_add_place(to, model->places[i].unit, model->places[i].block);
-  if (done) {
-    memcpy(to->family, model->family, sizeof to->family);
-    return to;
-  }
-  *no_memory = !to || to->no_memory;
-  tagc_model_free(to);
-  return NULL;
+  return tagc_model_remake(model, add_unit, no_memory);
 }

@@ -79,6 +79,24 @@ bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_param
   return added;
 }
 
+struct tagc_model *tagc_model_remake(const struct tagc_model *model,
+                                     bool (*add_unit)(struct tagc_model *to, const struct tagc_unit *unit),
+                                     bool *no_memory) {
+  struct tagc_model *to = tagc_model_create();
+  bool done = to;
+  if (to)
+    memcpy(to->family, model->family, sizeof to->family);
+  for (size_t i = 0; i < model->unit_count; i++)
+    done = done && add_unit(to, &model->units[i]);
+  for (size_t i = 0; i < model->place_count; i++)
+    done = done && tagc_model_add_place(to, model->places[i].unit, model->places[i].block);
+  if (done)
+    return to;
+  *no_memory = !to || to->no_memory;
+  tagc_model_free(to);
+  return NULL;
+}
+
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block) {
   if (unit >= model->unit_count || model->place_count == TAGC_MODEL_PLACES)
     return false;

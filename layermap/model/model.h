@@ -98,6 +98,12 @@ bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32
 bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count);
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block);
 
+/* A model of the same family and the same places, to which `add_unit` adds a unit for each of this one. NULL: it has
+ * failed, maybe for lack of memory: see no_memory. */
+struct tagc_model *tagc_model_remake(const struct tagc_model *model,
+                                     bool (*add_unit)(struct tagc_model *to, const struct tagc_unit *unit),
+                                     bool *no_memory);
+
 /* Elements of a unit, and of the whole model in all its places (UINT64_MAX: that many or more). */
 uint64_t tagc_unit_elements(const struct tagc_unit *unit);
 uint64_t tagc_model_elements(const struct tagc_model *model);

@@ -237,31 +237,15 @@ bool tagc_forecast_is_tied(const struct tagc_model *model) {
   return !parameter_named(head, "head.weight");
 }
 
-/* Gradients come in the reverse of the forward order. The order of registration is another: llama's norms are behind
- * all else. */
-static void sort_forward(enum tagc_family family, struct tagc_forecast_part *parts, size_t count) {
-  for (size_t i = 1; i < count; i++) {
-    const struct tagc_forecast_part part = parts[i];
-    const int rank = tagc_family_forward(family, part.parameter.name);
-    size_t at = i;
-    for (; at && tagc_family_forward(family, parts[at - 1].parameter.name) > rank; at--)
-      parts[at] = parts[at - 1];
-    parts[at] = part;
-  }
-}
-
-/* In the order of registration, or of the forward pass. Megatron's last stage has a copy of a tied embedding as its
- * head (language_module.py, setup_embeddings_and_output_layer()). */
+/* In the model's order. Megatron's last stage has a copy of a tied embedding as its head (language_module.py,
+ * setup_embeddings_and_output_layer()). */
 static void add_parts_in_order(struct tagc_forecast_work *w) {
   const struct tagc_unit *embedding = &w->model->units[w->model->places[0].unit];
   const bool shared = w->job->base == TAGC_FORECAST_MEGATRON && w->job->pp > 1 && tagc_forecast_is_tied(w->model);
   const bool alone = shared && tagc_forecast_has(w->job, TAGC_FORECAST_OPTIMIZER);
   for (size_t i = 0; i < w->model->place_count; i++) {
-    const size_t first = w->part_count;
     if (is_of_stage(w, i))
       add_place(w, i);
-    if (tagc_forecast_is_by_gradients(w->job))
-      sort_forward(tagc_family_find(w->model->family), w->parts + first, w->part_count - first);
   }
   if (alone && tagc_forecast_is_first(w))
     w->parts[0].alone = true;
@@ -333,13 +317,17 @@ static bool make_stages(struct tagc_forecast *forecast, const struct tagc_model 
 
 bool tagc_forecast_make(struct tagc_forecast *forecast, const struct tagc_forecast_job *job,
                         const struct tagc_model *model) {
+  const bool megatron = job->base == TAGC_FORECAST_MEGATRON;
   bool no_memory = false;
-  struct tagc_model *merged = job->base == TAGC_FORECAST_MEGATRON ? tagc_megatron_model(model, &no_memory) : NULL;
+  /* Gradients come in the reverse of the forward order, and llama registers its norms behind all else. */
+  struct tagc_model *other = megatron                             ? tagc_megatron_model(model, &no_memory)
+                             : tagc_forecast_is_by_gradients(job) ? tagc_family_forward_model(model, &no_memory)
+                                                                  : NULL;
   *forecast = (struct tagc_forecast){
     .job = *job, .parameters = tagc_model_elements(model), .stages = calloc((size_t)job->pp, sizeof *forecast->stages)};
-  const bool made = forecast->stages && (merged || job->base != TAGC_FORECAST_MEGATRON) &&
-                    make_stages(forecast, merged ? merged : model);
-  tagc_model_free(merged);
+  const bool made =
+    forecast->stages && (other || (!megatron && !no_memory)) && make_stages(forecast, other ? other : model);
+  tagc_model_free(other);
   return made;
 }
 

@@ -423,7 +423,7 @@ static void rebuilt(void) {
     struct watch w = {.cycle = tagc_cycle_create(&options)};
     rebuilt_cases[i].program();
     play(&w, &tape);
-    ok(tagc_cycle_is_gradients(w.cycle) && tagc_cycle_is_rebuilt(w.cycle) == rebuilt_cases[i].rebuilt, "%s",
+    ok(tagc_cycle_is_gradients(w.cycle) && tagc_cycle_has_rebuilt_buckets(w.cycle) == rebuilt_cases[i].rebuilt, "%s",
        rebuilt_cases[i].what);
     tagc_cycle_destroy(w.cycle);
   }
